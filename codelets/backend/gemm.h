@@ -1,0 +1,21 @@
+// Single-precision matrix product on the calling thread, by each library that offers one.
+//
+// c[m, n] = op(a) op(b), row-major and densely packed: op(a) is [m, k], op(b) is [k, n]; a matrix marked
+// Transpose::yes is stored the other way round, a as [k, m] and b as [n, k]. c is overwritten.
+#pragma once
+
+#include <cstdint>
+
+namespace prorata {
+
+enum class Transpose : bool { no, yes };
+
+using Gemm = void (*)(Transpose ta, Transpose tb, std::int64_t m, std::int64_t n, std::int64_t k, const float* a,
+                      const float* b, float* c);
+
+void onednn_gemm(Transpose ta, Transpose tb, std::int64_t m, std::int64_t n, std::int64_t k, const float* a,
+                 const float* b, float* c);
+void openblas_gemm(Transpose ta, Transpose tb, std::int64_t m, std::int64_t n, std::int64_t k, const float* a,
+                   const float* b, float* c);
+
+}  // namespace prorata

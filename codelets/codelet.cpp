@@ -1,0 +1,84 @@
+#include "codelets/codelet.h"
+
+#include "codelets/backend/cpu_worker.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <stdexcept>
+
+namespace prorata {
+namespace {
+
+std::atomic<bool> only_first_implementation{false};
+
+std::mutex error_mutex;
+std::exception_ptr first_error;
+std::atomic<bool> failed{false};
+
+std::vector<const Codelet*>& registry() {
+  static std::vector<const Codelet*> codelets;
+  return codelets;
+}
+
+int may_run(unsigned /*worker*/, starpu_task* /*task*/, unsigned implementation) {
+  return implementation == 0 || !only_first_implementation.load(std::memory_order_relaxed);
+}
+
+}  // namespace
+
+Codelet::Codelet(const char* name, std::vector<starpu_data_access_mode> modes, Footprint footprint,
+                 std::vector<CpuImplementation> cpu)
+    : name_(name), symbol_("prorata_" + name_), cpu_(std::move(cpu)) {
+  if (modes.size() > STARPU_NMAXBUFS || cpu_.size() > STARPU_MAXIMPLEMENTATIONS)
+    throw std::logic_error("codelet " + name_ + " has more buffers or implementations than StarPU was built for");
+
+  model_.type = STARPU_HISTORY_BASED;
+  model_.symbol = symbol_.c_str();
+  model_.footprint = footprint.hash;
+  model_.size_base = footprint.samples;
+
+  starpu_codelet_init(&codelet_);
+  codelet_.name = name_.c_str();
+  codelet_.where = STARPU_CPU;
+  codelet_.can_execute = may_run;
+  codelet_.model = &model_;
+  codelet_.nbuffers = static_cast<int>(modes.size());
+  std::copy(modes.begin(), modes.end(), codelet_.modes);
+  for (std::size_t i = 0; i < cpu_.size(); ++i) codelet_.cpu_funcs[i] = cpu_[i].run;
+
+  registry().push_back(this);
+}
+
+const std::vector<const Codelet*>& Codelet::all() { return registry(); }
+
+void use_first_implementations(bool only_first) { only_first_implementation = only_first; }
+
+bool kernel_failed() { return failed.load(std::memory_order_acquire); }
+
+void rethrow_kernel_error() {
+  std::exception_ptr error;
+  {
+    std::lock_guard lock(error_mutex);
+    std::swap(error, first_error);
+    failed = false;
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+namespace detail {
+
+void run_on_cpu_worker(void (*kernel)(void* buffers[], const void* args), void* buffers[], const void* args) {
+  CpuWorkerClock clock;
+  try {
+    kernel(buffers, args);
+  } catch (...) {
+    std::lock_guard lock(error_mutex);
+    if (!first_error) first_error = std::current_exception();
+    failed.store(true, std::memory_order_release);
+  }
+}
+
+}  // namespace detail
+}  // namespace prorata

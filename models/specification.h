@@ -1,0 +1,68 @@
+// A network as its TOML file describes it. docs/networks.md describes the file for users.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace prorata {
+
+// Of one sample, channels innermost. A flat one is [1, 1, features].
+struct ImageShape {
+  std::int32_t height = 1;
+  std::int32_t width = 1;
+  std::int32_t channels = 1;
+
+  std::int64_t size() const { return std::int64_t{height} * width * channels; }
+  bool operator==(const ImageShape&) const = default;
+};
+
+struct DenseSpec {
+  std::int32_t units;
+};
+struct Conv2dSpec {
+  std::int32_t channels;
+  std::int32_t kernel;
+  std::int32_t stride;
+  std::int32_t padding;
+};
+struct MaxPoolSpec {
+  std::int32_t window;
+  std::int32_t stride;
+};
+struct ReluSpec {};
+struct FlattenSpec {};
+
+struct LayerSpec {
+  std::string name;  // from the file, else its number in the list, as in PyTorch's Sequential
+  std::variant<DenseSpec, Conv2dSpec, MaxPoolSpec, ReluSpec, FlattenSpec> type;
+  ImageShape input;
+  ImageShape output;
+};
+
+struct TrainingDefaults {
+  std::int32_t epochs = 3;
+  std::int32_t batch = 64;
+  double learning_rate = 0.02;
+  double momentum = 0.9;
+  double weight_decay = 0;
+};
+
+struct NetworkSpec {
+  std::string name;
+  ImageShape input;
+  std::int32_t classes;
+  TrainingDefaults defaults;
+  std::vector<LayerSpec> layers;  // at least one; the last one's output has `classes` features
+};
+
+// Reads a network file. InputError names file, line and expectation.
+NetworkSpec read_network_spec(const std::filesystem::path& file);
+
+// `model` is a zoo name or the path of a TOML file (it has a slash or ends in .toml). InputError lists the zoo.
+std::filesystem::path find_network(const std::string& model);
+std::vector<std::string> zoo();
+
+}  // namespace prorata

@@ -1,0 +1,81 @@
+// Who may take the next mini-batch: credit earned, credit spent. Plain C++, no StarPU, no clock of its own.
+//
+// Work comes in phases (an epoch) of a known number of mini-batches, dealt in rounds. At the start of a round each
+// worker earns its share of it (scheduler/partition.h, from the seconds that are then known); taking a mini-batch
+// spends one. When the last one of a round has been taken, the next round begins: nobody waits for one to be finished.
+//
+//   prorata  Shares in proportion to speed. A free worker that has spent its share takes from the next round's rather
+//            than idle (its next share is less by as much); a worker whose share is 0 takes none. At the end of the
+//            phase a worker leaves a mini-batch to the others when they will have finished all that is left before
+//            it would have finished one.
+//   uniform  Equal shares, and a worker that has spent its own waits for the next round: the baseline, which is as
+//            slow as the slowest worker.
+//   dynamic  No shares: a free worker takes.
+//
+// No deadlock: whenever mini-batches remain, at least one worker may take one now or will when it has finished what
+// it has. (uniform: the credits of a round add up to what is left of it. prorata: of the workers with a share the one
+// that would finish first is never refused.)
+//
+// Threads: none; the caller's lock guards it. Times are seconds since any fixed moment.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace prorata {
+
+enum class Balance { prorata, uniform, dynamic };
+
+struct Round {
+  std::vector<std::int64_t> shares;  // mini-batches a worker; empty under `dynamic`
+  double expected_seconds;           // the longest share's; 0 where no speed was known
+  double measured_seconds;           // from the taking of its first mini-batch to that of the next round's first
+};
+
+class Ledger {
+ public:
+  explicit Ledger(std::size_t workers);
+
+  // Starts a phase of `minibatches`, in rounds of `round` > 0. All workers are taken to be free.
+  void begin(Balance balance, std::int64_t minibatches, std::int64_t round, double now);
+
+  // What the worker needs for a mini-batch: > 0; NaN, not known (the initial state); infinity, it cannot work.
+  void set_seconds(std::size_t worker, double seconds);
+  double seconds(std::size_t worker) const { return workers_[worker].seconds; }
+
+  // Is it this (free) worker's turn? Beyond the phase's end the answer is yes: no mini-batch is ever refused by all.
+  bool may_take(std::size_t worker, double now) const;
+  void take(std::size_t worker, double now);
+  void finish(std::size_t worker);
+
+  // From now on the worker gets no share; what it has of this round is dealt anew. For one that turns out to be
+  // unable to run the work.
+  void exclude(std::size_t worker, double now);
+
+  std::int64_t remaining() const { return remaining_; }  // not yet taken of the phase; <= 0: its end has passed
+  std::int64_t credit(std::size_t worker) const { return workers_[worker].credit; }
+  // The rounds of all phases so far; the current one is the last and has no measured time yet.
+  const std::vector<Round>& rounds() const { return rounds_; }
+
+ private:
+  struct Worker {
+    double seconds;
+    std::int64_t share = 0;
+    std::int64_t credit = 0;
+    bool busy = false;
+    double since = 0;  // when it took what it has
+  };
+
+  void open_round(double now);
+  std::int64_t others_finish_before(std::size_t worker, double now, double deadline) const;
+
+  Balance balance_ = Balance::prorata;
+  std::int64_t remaining_ = 0;
+  std::int64_t round_size_ = 1;
+  std::int64_t left_in_round_ = 0;
+  double round_opened_ = 0;
+  std::vector<Worker> workers_;
+  std::vector<Round> rounds_;
+};
+
+}  // namespace prorata

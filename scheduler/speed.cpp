@@ -1,0 +1,78 @@
+#include "scheduler/speed.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace prorata {
+namespace {
+
+constexpr double kWeight = 0.2;      // of a new measurement in a moving average
+constexpr double kLargestJump = 4;   // what an outlier counts as, in multiples of the average
+
+void follow(double& average, double value) {
+  if (std::isnan(average))
+    average = value;
+  else
+    average += kWeight * (std::clamp(value, average / kLargestJump, average * kLargestJump) - average);
+}
+
+}  // namespace
+
+TaskPrice price_task(starpu_task* task, unsigned sched_ctx, unsigned worker) {
+  unsigned mask = 0;
+  if (!starpu_worker_can_execute_task_impl(worker, task, &mask)) return {__builtin_nan(""), -1};
+  starpu_perfmodel_arch* arch = starpu_worker_get_perf_archtype(static_cast<int>(worker), sched_ctx);
+  TaskPrice best{__builtin_nan(""), -1};
+  int unknown = -1;
+  for (unsigned i = 0; mask >> i; ++i) {
+    if (!(mask >> i & 1)) continue;
+    const double seconds = starpu_task_expected_length(task, arch, i) * 1e-6;
+    if (std::isnan(seconds)) {
+      if (unknown < 0) unknown = static_cast<int>(i);
+    } else if (best.implementation < 0 || seconds < best.seconds) {
+      best = {seconds, static_cast<int>(i)};
+    }
+  }
+  if (unknown >= 0) best.implementation = unknown;
+  return best;
+}
+
+bool Speeds::wants_price(Work work) const {
+  const auto found = table_.find(work);
+  return found == table_.end() || found->second.stale;
+}
+
+void Speeds::begin_price(Work work, const std::vector<int>& workers) {
+  Entry& entry = table_[work];
+  entry.stale = false;
+  for (int w : workers) entry.workers[static_cast<unsigned>(w)].pending = 0;
+}
+
+void Speeds::add_price(Work work, unsigned worker, double seconds) { table_[work].workers[worker].pending += seconds; }
+
+void Speeds::end_price(Work work) {
+  // 0 means that no task has a model at all.
+  for (auto& [worker, estimate] : table_[work].workers) {
+    const bool known = estimate.pending > 0;
+    if (known != !std::isnan(estimate.price)) estimate.ratio = __builtin_nan("");
+    estimate.price = known ? estimate.pending : __builtin_nan("");
+  }
+}
+
+void Speeds::measured(Work work, unsigned worker, double seconds) {
+  Estimate& estimate = table_[work].workers[worker];
+  follow(estimate.average, seconds);
+  if (!std::isnan(estimate.price)) follow(estimate.ratio, seconds / estimate.price);
+}
+
+double Speeds::seconds(Work work, unsigned worker) const {
+  const auto entry = table_.find(work);
+  if (entry == table_.end()) return __builtin_nan("");
+  const auto found = entry->second.workers.find(worker);
+  if (found == entry->second.workers.end()) return __builtin_nan("");
+  const Estimate& estimate = found->second;
+  if (std::isnan(estimate.price)) return estimate.average;
+  return estimate.price * (std::isnan(estimate.ratio) ? 1 : estimate.ratio);
+}
+
+}  // namespace prorata

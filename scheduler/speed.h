@@ -1,0 +1,61 @@
+// How long a worker needs for a group: StarPU's performance models of its tasks, corrected by what was measured.
+//
+// Price. A group is priced by summing, over its tasks, what the models expect of the worker's best implementation.
+// One group of each kind and size is priced per round, as its tasks are submitted; asking a model that does not know
+// yet also makes StarPU record the task from then on.
+// Correction. The ratio measured / priced of the worker, a moving average, multiplies the price: it holds the cost of
+// the runtime itself, and follows a device that becomes slower. Where the models know nothing, the measured time
+// itself is averaged. Single outliers weigh little: a measurement counts as at most four times the average so far.
+//
+// Threads: none; the policy's lock guards it. Workers are StarPU's worker ids. Seconds.
+#pragma once
+
+#include <starpu.h>
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace prorata {
+
+// What the models expect of `task` on `worker`, and the implementation that is best there. An implementation that
+// has not been measured enough is preferred, so that it will be. NaN seconds: no implementation is known.
+// `implementation` < 0: the worker cannot run the task.
+struct TaskPrice {
+  double seconds;
+  int implementation;
+};
+TaskPrice price_task(starpu_task* task, unsigned sched_ctx, unsigned worker);
+
+class Speeds {
+ public:
+  using Work = std::pair<std::uint32_t, std::uint32_t>;  // kind, samples
+
+  // The price of `work` is old: the next group of it is to be priced again. Its tasks come one by one.
+  void forget_price(Work work) { table_[work].stale = true; }
+  bool wants_price(Work work) const;
+  void begin_price(Work work, const std::vector<int>& workers);
+  void add_price(Work work, unsigned worker, double seconds);
+  void end_price(Work work);
+
+  void measured(Work work, unsigned worker, double seconds);
+
+  // NaN where neither models nor measurements know.
+  double seconds(Work work, unsigned worker) const;
+
+ private:
+  struct Estimate {
+    double price = __builtin_nan("");
+    double pending = 0;  // the price that is being added up
+    double ratio = __builtin_nan("");
+    double average = __builtin_nan("");
+  };
+  struct Entry {
+    bool stale = true;
+    std::map<unsigned, Estimate> workers;
+  };
+  std::map<Work, Entry> table_;
+};
+
+}  // namespace prorata
