@@ -1,13 +1,13 @@
 #include "models/specification.h"
 
 #include "models/errors.h"
+#include "models/toml_file.h"
 #include "models/zoo_path.h"
 
 #include <algorithm>
 #include <initializer_list>
 #include <set>
 #include <string_view>
-#include <toml.hpp>
 
 namespace prorata {
 namespace fs = std::filesystem;
@@ -22,7 +22,7 @@ class Reader {
       : file_(file), table_(table), what_(std::move(what)) {}
 
   [[noreturn]] void fail(const Table& at, const std::string& sentence) const {
-    throw InputError(file_.string() + ":" + std::to_string(at.location().line()) + ": " + sentence);
+    fail_at(file_, at, sentence);
   }
   [[noreturn]] void fail(const std::string& sentence) const { fail(table_, sentence); }
 
@@ -146,25 +146,10 @@ LayerSpec read_layer(const fs::path& file, const Table& table, std::size_t numbe
   return layer;
 }
 
-toml::value parse(const fs::path& file) {
-  if (!fs::is_regular_file(file)) throw InputError(file.string() + ": no such file; give a network file (TOML)");
-  try {
-    return toml::parse(file.string());
-  } catch (const toml::syntax_error& e) {
-    // toml11 writes a drawing of several lines; its first line is the sentence.
-    std::string message = e.what();
-    message = message.substr(0, message.find('\n'));
-    if (const auto error = message.find("[error] "); error != std::string::npos) message = message.substr(error + 8);
-    throw InputError(file.string() + ":" + std::to_string(e.location().line()) + ": not a TOML file: " + message);
-  } catch (const std::exception& e) {
-    throw InputError(file.string() + ": cannot be read as TOML: " + e.what());
-  }
-}
-
 }  // namespace
 
 NetworkSpec read_network_spec(const fs::path& file) {
-  const toml::value root = parse(file);
+  const toml::value root = parse_toml(file);
   const Reader r(file, root, "a network");
   r.only({"name", "input", "classes", "defaults", "layer"});
 

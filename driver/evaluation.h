@@ -1,0 +1,31 @@
+// Accuracy and loss over a whole set of samples, on the shared parameters as they are: nothing trains meanwhile.
+#pragma once
+
+#include "driver/data/dataset.h"
+#include "driver/trainer.h"
+#include "models/data_handle.h"
+
+#include <functional>
+
+namespace prorata {
+
+// The handles of a set of samples. The samples must outlive it.
+class SampleHandles {
+ public:
+  explicit SampleHandles(const Samples& samples);
+  DataSource source() const { return {images_.get(), labels_.get(), 1.0f / 255}; }
+
+ private:
+  DataHandle images_, labels_;
+};
+
+struct Score {
+  double loss = 0;      // mean over the samples
+  double accuracy = 0;  // fraction
+  std::uint64_t samples = 0;
+  bool complete = false;  // false: `stop` was true before the end, and the figures are of a part
+};
+
+Score evaluate(Trainer& trainer, const Samples& samples, const std::function<bool()>& stop);
+
+}  // namespace prorata

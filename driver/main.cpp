@@ -1,0 +1,74 @@
+// The program. Here errors become exit codes, and nowhere else.
+#include "driver/config_file.h"
+#include "driver/exit_code.h"
+#include "driver/options.h"
+#include "driver/report/log.h"
+#include "driver/runtime.h"
+#include "models/errors.h"
+
+#include <cstdlib>
+#include <functional>
+#include <iostream>
+#include <string_view>
+
+namespace {
+
+using namespace prorata;
+
+int run(int argc, char** argv) {
+  CLI::App app{"Prorata trains neural networks on all the unlike devices of a machine at once, each in proportion to its "
+               "speed. StarPU runs the tasks; its environment variables work (STARPU_SCHED=help lists the policies)."};
+  app.name("prorata");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", PRORATA_VERSION);
+
+  TrainOptions train;
+  EvalOptions eval;
+  DevicesOptions devices;
+  struct Subcommand {
+    CLI::App* app;
+    CommonOptions* common;
+    std::function<int()> run;
+  };
+  const Subcommand subcommands[] = {
+      {add_train(app, train), &train.common, [&] { return run_train(train); }},
+      {add_eval(app, eval), &eval.common, [&] { return run_eval(eval); }},
+      {add_devices(app, devices), &devices.common, [&] { return run_devices(devices); }},
+  };
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    const int code = app.exit(e, std::cout, std::cerr);  // help and version: 0
+    return code == 0 ? exit_done : exit_usage;
+  }
+  if (const char* wanted = std::getenv("STARPU_SCHED"); wanted && std::string_view(wanted) == "help") {
+    for (const auto& [name, description] : scheduling_policies())
+      std::printf("%-34s %s\n", name.c_str(), description.c_str());
+    return exit_done;
+  }
+  for (const Subcommand& s : subcommands) {
+    if (!s.app->parsed()) continue;
+    if (!s.common->config.empty()) apply_config_file(*s.app, s.common->config);
+    set_log_level(s.common->quiet ? LogLevel::quiet : s.common->verbose ? LogLevel::verbose : LogLevel::normal);
+    return s.run();
+  }
+  return exit_usage;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const InputError& e) {
+    log_error(e.what());
+    return exit_usage;
+  } catch (const std::bad_alloc&) {
+    log_error("there is not enough memory; use a smaller --batch or --replicas, or a smaller network");
+    return exit_failed;
+  } catch (const std::exception& e) {
+    log_error(e.what());
+    return exit_failed;
+  }
+}

@@ -1,0 +1,154 @@
+#include "driver/options.h"
+
+#include "driver/data/dataset.h"
+
+#include <charconv>
+#include <cmath>
+#include <map>
+
+namespace prorata {
+namespace {
+
+const std::map<std::string, prorata_balance> kBalances = {
+    {"prorata", PRORATA_PRORATA}, {"uniform", PRORATA_UNIFORM}, {"dynamic", PRORATA_DYNAMIC}};
+
+// A number within bounds; not-a-number and infinity are none.
+CLI::Validator between(double least, double most, bool open_at_least = false) {
+  const std::string range = std::string(open_at_least ? "above " : "from ") + CLI::detail::to_string(least) + " to " +
+                            CLI::detail::to_string(most);
+  return {[=](std::string& text) -> std::string {
+            double v = 0;
+            const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
+            const bool number = error == std::errc() && end == text.data() + text.size();
+            const bool good = number && v <= most && (open_at_least ? v > least : v >= least);
+            return good ? std::string() : "'" + text + "' is not a number " + range;
+          },
+          range, "between"};
+}
+
+CLI::App* add_subcommand(CLI::App& app, const char* name, const char* what, CommonOptions& o) {
+  CLI::App* sub = app.add_subcommand(name, what);
+  sub->add_option("--config", o.config, "Take options from this TOML file; the command line wins")
+      ->type_name("FILE");
+  sub->add_flag("--json", o.json, "Print the result as JSON on standard output, and nothing else there");
+  sub->add_flag("-q,--quiet", o.quiet, "Say only what is wrong");
+  sub->add_flag("-v,--verbose", o.verbose, "Let StarPU talk, too");
+  return sub;
+}
+
+void add_data(CLI::App* sub, DataOptions& o) {
+  sub->add_option("--model", o.model, "A network of the zoo (mlp, lenet5), or the path of a TOML file")
+      ->capture_default_str()
+      ->type_name("NAME|FILE");
+  sub->add_option("--dataset", o.dataset, "The data set")
+      ->check(CLI::IsMember(dataset_names()))
+      ->capture_default_str()
+      ->type_name("NAME");
+  sub->add_option("--data", o.data, "The folder of the data set's files; default: where Debian's package puts them")
+      ->type_name("DIR");
+}
+
+}  // namespace
+
+std::vector<std::pair<int, double>> parse_slowdown(const std::string& text) {
+  std::vector<std::pair<int, double>> result;
+  const auto fail = [&] {
+    throw CLI::ValidationError("--slowdown", "'" + text +
+                                                 "' is not WORKER:FACTOR[,WORKER:FACTOR...] with workers from 0 on, each "
+                                                 "once, and factors from 1 to 1000");
+  };
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (true) {
+    int worker = -1;
+    double factor = 0;
+    const auto w = std::from_chars(at, end, worker);
+    if (w.ec != std::errc() || worker < 0 || w.ptr == end || *w.ptr != ':') fail();
+    const auto f = std::from_chars(w.ptr + 1, end, factor);
+    if (f.ec != std::errc() || !(factor >= 1 && factor <= 1000)) fail();
+    for (const auto& [other, unused] : result)
+      if (other == worker) fail();
+    result.emplace_back(worker, factor);
+    if (f.ptr == end) return result;
+    if (*f.ptr != ',') fail();
+    at = f.ptr + 1;
+  }
+}
+
+const char* to_string(prorata_balance balance) {
+  for (const auto& [name, value] : kBalances)
+    if (value == balance) return name.c_str();
+  return "?";
+}
+
+CLI::App* add_train(CLI::App& app, TrainOptions& o) {
+  CLI::App* sub = add_subcommand(app, "train", "Train a network", o.common);
+  add_data(sub, o.data);
+  sub->add_option("--epochs", o.epochs, "Passes over the training set; default: the network's")
+      ->check(CLI::Range(1, 1000000))
+      ->type_name("N");
+  sub->add_option("--batch", o.batch, "Samples of a mini-batch; default: the network's")
+      ->check(CLI::Range(1, 65536))
+      ->type_name("N");
+  sub->add_option("--lr", o.learning_rate, "Learning rate; default: the network's")
+      ->check(between(0, 1000, true))
+      ->type_name("X");
+  sub->add_option("--momentum", o.momentum, "Momentum; default: the network's")->check(between(0, 1))->type_name("X");
+  sub->add_option("--weight-decay", o.weight_decay, "Weight decay; default: the network's")
+      ->check(between(0, 1000))
+      ->type_name("X");
+  sub->add_option("--optimizer", o.optimizer, "How gradients become updates")
+      ->check(CLI::IsMember({"sgd"}))
+      ->capture_default_str();
+  sub->add_option("--seed", o.seed, "Of the initial weights and the order of samples")->capture_default_str();
+  sub->add_option_function<std::string>(
+         "--balance", [&o](const std::string& name) { o.balance = kBalances.at(name); },
+         "How mini-batches are dealt: in proportion to speed, the same to each, or to whoever is free")
+      ->check(CLI::IsMember({"prorata", "uniform", "dynamic"}))
+      ->default_str("prorata");
+  sub->add_option("--share", o.share, "What is in proportion to speed: the number of mini-batches")
+      ->check(CLI::IsMember({"count"}))
+      ->capture_default_str();
+  sub->add_option("--consistency", o.consistency, "What may be in flight: asynchronous, no bound but the replicas")
+      ->check(CLI::IsMember({"asp"}))
+      ->capture_default_str();
+  sub->add_option("--round", o.round, "Mini-batches that are dealt at a time; default: 8 a worker")
+      ->check(CLI::Range(1, 1000000))
+      ->type_name("N");
+  sub->add_option("--replicas", o.replicas,
+                  "Mini-batches in flight; default: the workers, and one more under the policy prorata")
+      ->check(CLI::Range(1, 4096))
+      ->type_name("N");
+  sub->add_flag("--deterministic,!--no-deterministic", o.deterministic,
+                "Use the first implementation of every operation rather than the fastest, so that a run with one "
+                "worker gives the same bits each time; default: with one worker");
+  sub->add_option_function<std::string>(
+         "--slowdown", [&o](const std::string& text) { o.slowdown = parse_slowdown(text); },
+         "Experiment: stretch the kernels of CPU worker W to F times their duration")
+      ->type_name("W:F[,W:F]");
+  sub->add_option("--out", o.out, "Run directory; default: runs/<model>-<time>")->type_name("DIR");
+  sub->add_flag("--overwrite", o.overwrite, "Use the run directory even if it is not empty");
+  sub->add_option("--progress", o.progress, "A live line: auto (on a terminal), on, off")
+      ->check(CLI::IsMember({"auto", "on", "off"}))
+      ->capture_default_str();
+  return sub;
+}
+
+CLI::App* add_eval(CLI::App& app, EvalOptions& o) {
+  CLI::App* sub = add_subcommand(app, "eval", "Accuracy and loss of a checkpoint on the test set", o.common);
+  add_data(sub, o.data);
+  sub->add_option("--batch", o.batch, "Samples of a mini-batch")
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str()
+      ->type_name("N");
+  sub->add_option("checkpoint,--checkpoint", o.checkpoint,
+                  "A parameter file (safetensors), or a run directory that has one")
+      ->type_name("PATH");
+  return sub;
+}
+
+CLI::App* add_devices(CLI::App& app, DevicesOptions& o) {
+  return add_subcommand(app, "devices", "The machine, its workers, and where they sit", o.common);
+}
+
+}  // namespace prorata

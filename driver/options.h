@@ -1,0 +1,81 @@
+// What the command line can say, by subcommand. Names and meanings are a contract: see docs/cli.md.
+#pragma once
+
+#include "scheduler/prorata.h"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace prorata {
+
+// Of every subcommand.
+struct CommonOptions {
+  std::string config;
+  bool json = false;
+  bool quiet = false;
+  bool verbose = false;
+};
+
+// Which data, for which network.
+struct DataOptions {
+  std::string model = "lenet5";
+  std::string dataset = "fashion-mnist";
+  std::optional<std::filesystem::path> data;
+};
+
+struct TrainOptions {
+  CommonOptions common;
+  DataOptions data;
+  // Without a value: what the network's file says.
+  std::optional<std::int32_t> epochs;
+  std::optional<std::int32_t> batch;
+  std::optional<double> learning_rate;
+  std::optional<double> momentum;
+  std::optional<double> weight_decay;
+  std::string optimizer = "sgd";
+  std::uint64_t seed = 1;
+  prorata_balance balance = PRORATA_PRORATA;
+  std::string share = "count";
+  std::string consistency = "asp";
+  std::uint32_t round = 0;                         // mini-batches a round; 0: 8 a worker
+  std::optional<std::uint32_t> replicas;           // without a value: default_replicas()
+  std::optional<bool> deterministic;               // without a value: with one worker
+  std::vector<std::pair<int, double>> slowdown;
+  std::optional<std::filesystem::path> out;
+  bool overwrite = false;
+  std::string progress = "auto";
+};
+
+struct EvalOptions {
+  CommonOptions common;
+  DataOptions data;
+  std::int32_t batch = 256;
+  std::filesystem::path checkpoint;
+};
+
+struct DevicesOptions {
+  CommonOptions common;
+};
+
+// Add the subcommands with their options to the program. The structs must outlive `app`.
+CLI::App* add_train(CLI::App& app, TrainOptions& options);
+CLI::App* add_eval(CLI::App& app, EvalOptions& options);
+CLI::App* add_devices(CLI::App& app, DevicesOptions& options);
+
+// "W:F[,W:F]" -> worker and factor. CLI::ValidationError where it is anything else.
+std::vector<std::pair<int, double>> parse_slowdown(const std::string& text);
+
+const char* to_string(prorata_balance balance);
+
+// The subcommands. Each returns the exit code; results on standard output.
+int run_train(const TrainOptions& options);
+int run_eval(const EvalOptions& options);
+int run_devices(const DevicesOptions& options);
+
+}  // namespace prorata

@@ -1,0 +1,161 @@
+#include "driver/report/summary.h"
+
+#include "driver/report/topology.h"
+#include "driver/runtime.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace prorata {
+
+using Json = nlohmann::ordered_json;
+
+void StalenessHistogram::add(std::uint64_t staleness) {
+  if (staleness >= counts_.size()) counts_.resize(staleness + 1);
+  ++counts_[staleness];
+}
+
+void StalenessHistogram::merge(const StalenessHistogram& other) {
+  if (other.counts_.size() > counts_.size()) counts_.resize(other.counts_.size());
+  for (std::size_t s = 0; s < other.counts_.size(); ++s) counts_[s] += other.counts_[s];
+}
+
+std::uint64_t StalenessHistogram::total() const {
+  return std::accumulate(counts_.begin(), counts_.end(), std::uint64_t{0});
+}
+
+double StalenessHistogram::mean() const {
+  const std::uint64_t n = total();
+  if (n == 0) return 0;
+  double sum = 0;
+  for (std::size_t s = 0; s < counts_.size(); ++s) sum += static_cast<double>(s * counts_[s]);
+  return sum / static_cast<double>(n);
+}
+
+std::uint64_t StalenessHistogram::percentile(double fraction) const {
+  const double wanted = fraction * static_cast<double>(total());
+  double below = 0;
+  for (std::size_t s = 0; s < counts_.size(); ++s)
+    if ((below += static_cast<double>(counts_[s])) >= wanted) return s;
+  return max();
+}
+
+Json StalenessHistogram::json() const {
+  return {{"mean", mean()}, {"p95", percentile(0.95)}, {"max", max()}, {"histogram", counts_}};
+}
+
+Summary::Summary() {
+  for (const WorkerPlace& place : worker_places()) {
+    WorkerSummary w;
+    w.id = place.id;
+    w.name = place.name;
+    w.kind = place.kind;
+    w.memory_node = place.memory_node;
+    workers.push_back(std::move(w));
+  }
+}
+
+void Summary::add(const MinibatchResult& m) {
+  ++minibatches;
+  samples += m.samples;
+  WorkerSummary& w = workers.at(static_cast<std::size_t>(m.worker));
+  ++w.minibatches;
+  w.samples += m.samples;
+  w.minibatch_seconds += m.finished - m.started;
+  w.staleness.add(m.staleness);
+}
+
+namespace {
+
+double rate(double count, double seconds) { return seconds > 0 ? count / seconds : 0; }
+
+// JSON has no not-a-number.
+Json number(double v) { return std::isfinite(v) ? Json(v) : Json(nullptr); }
+
+}  // namespace
+
+Json Summary::json() const {
+  Json root = {{"version", PRORATA_VERSION},
+               {"model", model},
+               {"parameters", parameters},
+               {"dataset", dataset},
+               {"seed", seed},
+               {"epochs", epochs},
+               {"epochs_wanted", epochs_wanted},
+               {"stopped_by", stopped_by.empty() ? Json(nullptr) : Json(stopped_by)},
+               {"minibatches", minibatches},
+               {"samples", samples},
+               {"batch", batch},
+               {"optimizer", optimizer},
+               {"learning_rate", learning_rate},
+               {"momentum", momentum},
+               {"weight_decay", weight_decay},
+               {"wall_seconds", wall_seconds},
+               {"samples_per_second", rate(static_cast<double>(samples), wall_seconds)},
+               {"train_loss", number(train_loss)},
+               {"test_loss", tested ? number(test_loss) : Json(nullptr)},
+               {"test_accuracy", tested ? number(test_accuracy) : Json(nullptr)},
+               {"balance", balance},
+               {"share", share},
+               {"consistency", consistency},
+               {"scheduler", scheduler},
+               {"replicas", replicas},
+               {"deterministic", deterministic},
+               {"emulated", std::any_of(workers.begin(), workers.end(), [](auto& w) { return w.slowdown > 1; })}};
+  Json& list = root["workers"] = Json::array();
+  for (const WorkerSummary& w : workers) {
+    list.push_back({{"id", w.id},
+                    {"name", w.name},
+                    {"kind", w.kind},
+                    {"memory_node", w.memory_node},
+                    {"minibatches", w.minibatches},
+                    {"samples", w.samples},
+                    {"share", rate(static_cast<double>(w.minibatches), static_cast<double>(minibatches))},
+                    {"expected_samples_per_second",
+                     w.expected_samples_per_second > 0 ? Json(w.expected_samples_per_second) : Json(nullptr)},
+                    {"measured_samples_per_second", rate(static_cast<double>(w.samples), w.minibatch_seconds)},
+                    {"busy_seconds", w.busy_seconds},
+                    {"idle_seconds", std::max(0.0, wall_seconds - w.busy_seconds)},
+                    {"slowdown", w.slowdown},
+                    {"staleness", w.staleness.json()}});
+  }
+  root["staleness"] = staleness().json();
+  Json& dealt = root["rounds"] = Json::array();
+  for (const Round& r : rounds)
+    dealt.push_back({{"shares", r.shares},
+                     {"expected_seconds", r.expected_seconds},
+                     {"measured_seconds", r.measured_seconds}});
+  root["starpu_version"] = starpu_version();
+  root["host"] = host_json();
+  return root;
+}
+
+StalenessHistogram Summary::staleness() const {
+  StalenessHistogram all;
+  for (const WorkerSummary& w : workers) all.merge(w.staleness);
+  return all;
+}
+
+std::string Summary::text() const {
+  std::string out;
+  const auto line = [&out](const std::string& s) { out += s + "\n"; };
+  line(fmt::format("{} on {}: {} of {} epochs, {} mini-batches of {}{}", model, dataset, epochs, epochs_wanted,
+                   minibatches, batch, stopped_by.empty() ? "" : ", stopped by " + stopped_by));
+  if (tested) line(fmt::format("  test accuracy  {:.4f}   test loss {:.4f}", test_accuracy, test_loss));
+  const StalenessHistogram all = staleness();
+  line(fmt::format("  samples/s      {:.0f}   ({:.2f} s of training, scheduler {}, balance {})",
+                   rate(static_cast<double>(samples), wall_seconds), wall_seconds, scheduler, balance));
+  line(fmt::format("  staleness      mean {:.2f}, p95 {}, max {}", all.mean(), all.percentile(0.95), all.max()));
+  for (const WorkerSummary& w : workers)
+    line(fmt::format("  worker {} {:<16} {:5.1f} %  {:6} mini-batches  {:8.0f} samples/s  busy {:3.0f} %  staleness {:.2f}{}",
+                     w.id, w.name, 100 * rate(static_cast<double>(w.minibatches), static_cast<double>(minibatches)),
+                     w.minibatches, rate(static_cast<double>(w.samples), w.minibatch_seconds),
+                     100 * rate(w.busy_seconds, wall_seconds), w.staleness.mean(),
+                     w.slowdown > 1 ? fmt::format("  (emulated: slowed {:g}x)", w.slowdown) : ""));
+  return out;
+}
+
+}  // namespace prorata

@@ -1,0 +1,70 @@
+// The result of a run: summary.json, and what a person reads at the end. Names are a contract: see docs/cli.md.
+#pragma once
+
+#include "models/replica.h"
+#include "scheduler/ledger.h"
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace prorata {
+
+// Counts by staleness: how many mini-batches had it.
+class StalenessHistogram {
+ public:
+  void add(std::uint64_t staleness);
+  void merge(const StalenessHistogram& other);
+  std::uint64_t total() const;
+  double mean() const;
+  std::uint64_t percentile(double fraction) const;  // the smallest staleness that `fraction` of them do not exceed
+  std::uint64_t max() const { return counts_.empty() ? 0 : counts_.size() - 1; }
+  nlohmann::ordered_json json() const;
+
+ private:
+  std::vector<std::uint64_t> counts_;  // the last one is not 0
+};
+
+struct WorkerSummary {
+  int id = 0;
+  std::string name;
+  std::string kind;  // cpu, cuda, opencl
+  int memory_node = 0;
+  std::uint64_t minibatches = 0;
+  std::uint64_t samples = 0;
+  double minibatch_seconds = 0;           // from begin to end, added up
+  double expected_samples_per_second = 0; // of the scheduler at the end; 0: not known
+  double busy_seconds = 0;                // in kernels
+  double slowdown = 1;
+  StalenessHistogram staleness;
+};
+
+struct Summary {
+  std::string model, dataset, optimizer, balance, share, consistency, scheduler;
+  std::uint64_t seed = 0;
+  int epochs_wanted = 0;
+  int epochs = 0;  // completed
+  int batch = 0;
+  double learning_rate = 0, momentum = 0, weight_decay = 0;
+  std::uint32_t replicas = 0;
+  bool deterministic = false;
+  std::uint64_t parameters = 0;
+  std::uint64_t minibatches = 0, samples = 0;
+  double wall_seconds = 0;  // training only
+  double train_loss = 0;    // mean over the last epoch (what is done of it)
+  double test_loss = 0, test_accuracy = 0;
+  bool tested = false;
+  std::string stopped_by;   // "": it ran to the end; a signal's name, "divergence" or "error" otherwise
+  std::vector<WorkerSummary> workers;
+  std::vector<Round> rounds;
+
+  explicit Summary();  // fills in the workers; StarPU must be running
+  void add(const MinibatchResult& minibatch);
+  StalenessHistogram staleness() const;
+  nlohmann::ordered_json json() const;
+  std::string text() const;  // some lines for a person
+};
+
+}  // namespace prorata

@@ -1,0 +1,28 @@
+// The machine as hwloc sees it, and where StarPU's workers sit on it.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace prorata {
+
+struct WorkerPlace {
+  int id;
+  std::string name;
+  std::string kind;  // cpu, cuda, opencl, other
+  int memory_node;
+  // By hwloc's logical numbers; -1: not bound to one.
+  int package = -1, numa_node = -1, core = -1, processing_unit = -1;
+};
+
+// StarPU must be running.
+std::vector<WorkerPlace> worker_places();
+
+// name, cores, processing units, memory, packages, caches, NUMA nodes.
+nlohmann::ordered_json host_json();
+
+// The tree of packages, NUMA nodes, caches and cores, for a person, with the workers at their cores.
+std::string topology_text();
+
+}  // namespace prorata

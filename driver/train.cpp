@@ -1,0 +1,274 @@
+// `prorata train`: the main job. One screen of it is run_train(); the rest are its steps.
+#include "codelets/backend/cpu_worker.h"
+#include "codelets/codelet.h"
+#include "driver/data/dataset.h"
+#include "driver/evaluation.h"
+#include "driver/exit_code.h"
+#include "driver/options.h"
+#include "driver/report/log.h"
+#include "driver/report/progress.h"
+#include "driver/report/run_directory.h"
+#include "driver/report/summary.h"
+#include "driver/runtime.h"
+#include "driver/stop_signal.h"
+#include "driver/trainer.h"
+#include "models/network.h"
+#include "models/parameter_file.h"
+#include "scheduler/policy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <iostream>
+#include <numeric>
+
+namespace prorata {
+namespace {
+
+constexpr std::uint64_t kOrderStream = std::uint64_t{1} << 32;  // of Random; plus the epoch
+constexpr std::uint64_t kMinibatchesPerInterval = 100;          // of a line in metrics.jsonl
+
+// Sums over some mini-batches.
+struct Tally {
+  std::uint64_t minibatches = 0, samples = 0, correct = 0, staleness = 0;
+  double loss = 0;
+
+  void add(const MinibatchResult& m) {
+    ++minibatches;
+    samples += m.samples;
+    correct += m.correct;
+    staleness += m.staleness;
+    loss += m.loss;
+  }
+  double mean_loss() const { return samples ? loss / static_cast<double>(samples) : 0; }
+  double accuracy() const { return samples ? static_cast<double>(correct) / static_cast<double>(samples) : 0; }
+  double mean_staleness() const {
+    return minibatches ? static_cast<double>(staleness) / static_cast<double>(minibatches) : 0;
+  }
+};
+
+nlohmann::ordered_json metrics_line(const char* event, int epoch, const Tally& t, double seconds) {
+  return {{"event", event},
+          {"epoch", epoch},
+          {"minibatches", t.minibatches},
+          {"samples", t.samples},
+          {"seconds", seconds},
+          {"samples_per_second", seconds > 0 ? static_cast<double>(t.samples) / seconds : 0},
+          {"train_loss", std::isfinite(t.mean_loss()) ? nlohmann::ordered_json(t.mean_loss()) : nullptr},
+          {"train_accuracy", t.accuracy()},
+          {"staleness_mean", t.mean_staleness()}};
+}
+
+// The options that the user left open are the network's.
+Summary describe_run(const TrainOptions& o, const NetworkSpec& spec, const Runtime& runtime) {
+  Summary s;
+  s.model = spec.name;
+  s.dataset = o.data.dataset;
+  s.seed = o.seed;
+  s.epochs_wanted = o.epochs.value_or(spec.defaults.epochs);
+  s.batch = o.batch.value_or(spec.defaults.batch);
+  s.optimizer = o.optimizer;
+  s.learning_rate = o.learning_rate.value_or(spec.defaults.learning_rate);
+  s.momentum = o.momentum.value_or(spec.defaults.momentum);
+  s.weight_decay = o.weight_decay.value_or(spec.defaults.weight_decay);
+  s.balance = to_string(o.balance);
+  s.share = o.share;
+  s.consistency = o.consistency;
+  s.scheduler = runtime.scheduler();
+  s.replicas = o.replicas.value_or(static_cast<std::uint32_t>(default_replicas()));
+  s.deterministic = o.deterministic.value_or(starpu_worker_get_count() == 1);
+  for (WorkerSummary& w : s.workers)
+    if (w.kind == "cpu") w.slowdown = cpu_slowdown(w.id);
+  return s;
+}
+
+class TrainingRun {
+ public:
+  TrainingRun(const TrainOptions& options, Network& network, const Dataset& data, Summary& summary, RunDirectory& out)
+      : options_(options),
+        data_(data),
+        summary_(summary),
+        out_(out),
+        network_(network),
+        trainer_(network, summary.batch, summary.replicas),
+        train_(data.train),
+        progress_(Progress::choose(options.progress, options.common.quiet)) {
+    order_.resize(data.train.size());
+  }
+
+  void run() {
+    for (int epoch = 1; epoch <= summary_.epochs_wanted && summary_.stopped_by.empty(); ++epoch) {
+      train_epoch(epoch);
+      if (summary_.stopped_by.empty()) close_epoch(epoch);
+    }
+    if (summary_.stopped_by != kDiverged) write_parameters(network_, out_.checkpoint());
+    else if (summary_.epochs == 0) std::filesystem::remove(out_.checkpoint());
+  }
+
+  static constexpr const char* kDiverged = "divergence";
+
+ private:
+  void train_epoch(int epoch) {
+    epoch_ = epoch;
+    epoch_tally_ = {};
+    interval_ = {};
+    shown_ = {};
+    std::iota(order_.begin(), order_.end(), 0u);
+    Random(options_.seed, kOrderStream + static_cast<std::uint64_t>(epoch)).shuffle(order_);
+
+    const Pass pass{.kind = GroupKind::train,
+                    .data = train_.source(),
+                    .order = order_,
+                    .step = {static_cast<float>(summary_.learning_rate), static_cast<float>(summary_.momentum),
+                             static_cast<float>(summary_.weight_decay)},
+                    .balance = options_.balance,
+                    .round = options_.round,
+                    .record = [this](const MinibatchResult& m) { return record(m); }};
+    reset_cpu_busy_seconds();
+    interval_start_ = epoch_start_ = starpu_timing_now() * 1e-6;
+    trainer_.run(pass, [] { return StopSignal::caught() != 0; }, [this] { tick(); });
+    epoch_seconds_ = starpu_timing_now() * 1e-6 - epoch_start_;
+
+    summary_.wall_seconds += epoch_seconds_;
+    for (WorkerSummary& w : summary_.workers)
+      if (w.kind == "cpu") w.busy_seconds += cpu_busy_seconds(w.id);
+    summary_.train_loss = epoch_tally_.mean_loss();
+    flush_intervals();
+    if (diverged_)
+      summary_.stopped_by = kDiverged;
+    else if (const int signal = StopSignal::caught(); signal != 0)
+      summary_.stopped_by = signal == SIGINT ? "SIGINT" : "SIGTERM";
+  }
+
+  void close_epoch(int epoch) {
+    const Score test = evaluate(trainer_, data_.test, [] { return StopSignal::caught() != 0; });
+    auto line = metrics_line("epoch", epoch, epoch_tally_, epoch_seconds_);
+    if (test.complete) {
+      summary_.tested = true;
+      summary_.test_loss = test.loss;
+      summary_.test_accuracy = test.accuracy;
+      line["test_loss"] = std::isfinite(test.loss) ? nlohmann::ordered_json(test.loss) : nullptr;
+      line["test_accuracy"] = test.accuracy;
+    }
+    summary_.epochs = epoch;
+    out_.append_metrics(line);
+    progress_.clear();
+    char text[200];
+    std::snprintf(text, sizeof(text), "epoch %d/%d  loss %.4f  test accuracy %.4f  %.0f samples/s  staleness %.2f",
+                  epoch, summary_.epochs_wanted, epoch_tally_.mean_loss(), test.accuracy,
+                  static_cast<double>(epoch_tally_.samples) / epoch_seconds_, epoch_tally_.mean_staleness());
+    log_info(text);
+    if (epoch < summary_.epochs_wanted) write_parameters(network_, out_.checkpoint());
+  }
+
+  // Called by one worker at a time.
+  bool record(const MinibatchResult& m) {
+    const std::lock_guard lock(mutex_);
+    summary_.add(m);
+    epoch_tally_.add(m);
+    interval_.add(m);
+    if (interval_.minibatches == kMinibatchesPerInterval) {
+      intervals_.push_back(metrics_line("interval", epoch_, interval_, m.finished - interval_start_));
+      interval_ = {};
+      interval_start_ = m.finished;
+    }
+    diverged_ |= !std::isfinite(m.loss);
+    return !diverged_;
+  }
+
+  void tick() {
+    flush_intervals();
+    const std::lock_guard lock(mutex_);
+    ProgressState s{};
+    s.epoch = epoch_;
+    s.epochs = summary_.epochs_wanted;
+    s.minibatches = epoch_tally_.minibatches;
+    s.minibatches_of_epoch =
+        (order_.size() + static_cast<std::size_t>(summary_.batch) - 1) / static_cast<std::size_t>(summary_.batch);
+    const double samples = static_cast<double>(epoch_tally_.samples - shown_.samples);
+    s.loss = samples > 0 ? (epoch_tally_.loss - shown_.loss) / samples : 0;
+    s.accuracy = samples > 0 ? static_cast<double>(epoch_tally_.correct - shown_.correct) / samples : 0;
+    s.samples_per_second = static_cast<double>(epoch_tally_.samples) / (starpu_timing_now() * 1e-6 - epoch_start_);
+    s.staleness = epoch_tally_.mean_staleness();
+    for (const WorkerSummary& w : summary_.workers)
+      s.shares.push_back(static_cast<double>(w.minibatches) /
+                         static_cast<double>(std::max<std::uint64_t>(1, summary_.minibatches)));
+    shown_ = epoch_tally_;
+    progress_.show(s);
+  }
+
+  void flush_intervals() {
+    std::vector<nlohmann::ordered_json> lines;
+    {
+      const std::lock_guard lock(mutex_);
+      lines.swap(intervals_);
+    }
+    for (const auto& line : lines) out_.append_metrics(line);
+  }
+
+  const TrainOptions& options_;
+  const Dataset& data_;
+  Summary& summary_;
+  RunDirectory& out_;
+  Network& network_;
+  Trainer trainer_;
+  SampleHandles train_;
+  Progress progress_;
+  std::vector<std::uint32_t> order_;
+
+  int epoch_ = 0;
+  double epoch_start_ = 0, epoch_seconds_ = 0;
+  std::mutex mutex_;  // what follows, and the summary while a pass runs
+  Tally epoch_tally_, interval_, shown_;
+  double interval_start_ = 0;
+  std::vector<nlohmann::ordered_json> intervals_;
+  bool diverged_ = false;
+};
+
+int exit_code_of(const Summary& summary, const RunDirectory& out) {
+  if (summary.stopped_by == TrainingRun::kDiverged) {
+    log_error("training diverged: the loss is not finite in epoch " + std::to_string(summary.epochs + 1) +
+              "; try a smaller --lr. " +
+              (summary.epochs > 0 ? "The checkpoint of epoch " + std::to_string(summary.epochs) + " is kept: " +
+                                        out.checkpoint().string()
+                                  : std::string("No epoch was completed, so there is no checkpoint.")));
+    return exit_diverged;
+  }
+  if (summary.stopped_by.empty()) return exit_done;
+  log_info("stopped by " + summary.stopped_by + "; what is done so far is in " + out.path().string());
+  return 128 + (summary.stopped_by == "SIGINT" ? SIGINT : SIGTERM);
+}
+
+}  // namespace
+
+int run_train(const TrainOptions& o) {
+  const NetworkSpec spec = read_network_spec(find_network(o.data.model));
+  const Dataset data = load_dataset(o.data.dataset, o.data.data, spec, o.seed);
+  const Runtime runtime({.verbose = o.common.verbose, .slowdown = o.slowdown});
+  Summary summary = describe_run(o, spec, runtime);
+  RunDirectory out(o.out, spec.name, o.overwrite);
+  const StopSignal stop;
+  use_first_implementations(summary.deterministic);
+
+  Network network(spec, o.seed);
+  summary.parameters = network.parameter_count();
+  log_info("training " + spec.name + " (" + std::to_string(summary.parameters) + " parameters) on " + data.name + " (" +
+           std::to_string(data.train.size()) + " samples) with " + std::to_string(summary.workers.size()) +
+           " worker(s), scheduler " + summary.scheduler + ", balance " + summary.balance);
+  TrainingRun(o, network, data, summary, out).run();
+
+  summary.rounds = policy_report(0).rounds;
+  for (WorkerSummary& w : summary.workers) {
+    const double seconds = prorata_expected_seconds(0, w.id, static_cast<std::uint32_t>(GroupKind::train),
+                                                    static_cast<std::uint32_t>(summary.batch));
+    if (seconds > 0) w.expected_samples_per_second = summary.batch / seconds;
+  }
+  out.write_summary(summary.json());
+  if (o.common.json)
+    std::cout << summary.json().dump(2) << std::endl;
+  else
+    std::cout << summary.text() << "  run directory  " << out.path().string() << std::endl;
+  return exit_code_of(summary, out);
+}
+
+}  // namespace prorata

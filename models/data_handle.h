@@ -1,0 +1,53 @@
+// A StarPU data handle of a vector, unregistered when it goes.
+#pragma once
+
+#include <starpu.h>
+
+#include <cstdint>
+#include <utility>
+
+namespace prorata {
+
+class DataHandle {
+ public:
+  DataHandle() = default;
+
+  // `count` elements wherever StarPU needs them first: for what only tasks touch.
+  static DataHandle temporary(std::size_t count, std::size_t element_size) {
+    DataHandle h;
+    starpu_vector_data_register(&h.handle_, -1, 0, static_cast<std::uint32_t>(count), element_size);
+    return h;
+  }
+
+  // Elements that live in main memory at `data`, which must outlive the handle. On destruction they are brought back.
+  template <class T>
+  static DataHandle in_main_memory(T* data, std::size_t count) {
+    DataHandle h;
+    starpu_vector_data_register(&h.handle_, STARPU_MAIN_RAM, reinterpret_cast<std::uintptr_t>(data),
+                                static_cast<std::uint32_t>(count), sizeof(T));
+    return h;
+  }
+
+  DataHandle(DataHandle&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  DataHandle& operator=(DataHandle&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~DataHandle() {
+    if (handle_) starpu_data_unregister(handle_);
+  }
+
+  starpu_data_handle_t get() const { return handle_; }
+
+  // Tasks are not ordered by their submission on this handle: only readers and writers that are ready or running
+  // exclude each other.
+  DataHandle&& unordered() && {
+    starpu_data_set_sequential_consistency_flag(handle_, 0);
+    return std::move(*this);
+  }
+
+ private:
+  starpu_data_handle_t handle_ = nullptr;
+};
+
+}  // namespace prorata

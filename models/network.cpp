@@ -1,0 +1,49 @@
+#include "models/network.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+
+namespace prorata {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+constexpr std::uint64_t kWeightStream = 1;  // of Random: the order of samples uses others
+
+}  // namespace
+
+AlignedFloats::AlignedFloats(std::size_t n) : count(n) {
+  const std::size_t bytes = (n * sizeof(float) + kAlignment - 1) / kAlignment * kAlignment;
+  data.reset(static_cast<float*>(std::aligned_alloc(kAlignment, bytes)));
+  if (!data) throw std::bad_alloc();
+  std::fill_n(data.get(), n, 0.0f);
+}
+
+void AlignedFloats::Free::operator()(float* p) const { std::free(p); }
+
+ParameterBlock::ParameterBlock(std::size_t count)
+    : values(count),
+      velocity(count),
+      values_handle(DataHandle::in_main_memory(values.data.get(), count).unordered()),
+      velocity_handle(DataHandle::in_main_memory(velocity.data.get(), count).unordered()) {}
+
+Network::Network(NetworkSpec spec, std::uint64_t seed) : spec_(std::move(spec)), operations_(make_operations(spec_)) {
+  Random random(seed, kWeightStream);
+  for (const auto& operation : operations_) {
+    const std::size_t count = operation->parameter_count();
+    blocks_.push_back(count ? std::make_unique<ParameterBlock>(count) : nullptr);
+    if (count) operation->initialize(blocks_.back()->values.span(), random);
+  }
+}
+
+std::size_t Network::parameter_count() const {
+  std::size_t count = 0;
+  for (const auto& operation : operations_) count += operation->parameter_count();
+  return count;
+}
+
+ImageShape Network::unflattened_input(std::size_t i) const {
+  return i == 0 ? spec_.input : operations_[i - 1]->output();
+}
+
+}  // namespace prorata

@@ -1,0 +1,66 @@
+// A network: its operations, and the parameters that all workers share.
+//
+// The parameters of each operation are one block of floats in main memory (weights, then biases) with the optimizer's
+// velocity beside it, each with a StarPU handle whose sequential consistency is off: accesses exclude each other only
+// while they are ready or running, which is all that asynchronous training needs (docs/design.md).
+//
+// `version` counts the updates of a block. It is read and raised only by tasks that hold the block's handle, so the
+// handle's exclusion is its lock.
+#pragma once
+
+#include "models/data_handle.h"
+#include "models/layers.h"
+#include "models/specification.h"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace prorata {
+
+// Memory that kernels like: aligned for vectors.
+struct AlignedFloats {
+  explicit AlignedFloats(std::size_t n);
+  struct Free {
+    void operator()(float* p) const;
+  };
+  std::unique_ptr<float[], Free> data;
+  std::size_t count;
+
+  std::span<float> span() const { return {data.get(), count}; }
+};
+
+struct ParameterBlock {
+  explicit ParameterBlock(std::size_t count);
+
+  AlignedFloats values;
+  AlignedFloats velocity;
+  DataHandle values_handle;
+  DataHandle velocity_handle;
+  std::uint64_t version = 0;
+};
+
+class Network {
+ public:
+  // StarPU must be running while the network lives. The weights are those of `seed`, whatever the workers.
+  Network(NetworkSpec spec, std::uint64_t seed);
+
+  const NetworkSpec& spec() const { return spec_; }
+  std::size_t depth() const { return operations_.size(); }
+  const Operation& operation(std::size_t i) const { return *operations_[i]; }
+  // Null where the operation has no parameters.
+  ParameterBlock* parameters(std::size_t i) { return blocks_[i].get(); }
+  const ParameterBlock* parameters(std::size_t i) const { return blocks_[i].get(); }
+  std::size_t parameter_count() const;
+
+  // The image that operation i's inputs were before a flatten, else its input: how its weights map to PyTorch's.
+  ImageShape unflattened_input(std::size_t i) const;
+
+ private:
+  NetworkSpec spec_;
+  std::vector<std::unique_ptr<const Operation>> operations_;
+  std::vector<std::unique_ptr<ParameterBlock>> blocks_;
+};
+
+}  // namespace prorata

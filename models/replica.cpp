@@ -1,0 +1,213 @@
+#include "models/replica.h"
+
+#include "codelets/apply_gradient.h"
+#include "codelets/gather_batch.h"
+#include "codelets/snapshot.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <stdexcept>
+
+namespace prorata {
+
+Replica::Replica(Network& network, std::int32_t batch, std::function<void(Replica&)> done)
+    : network_(network),
+      batch_(batch),
+      done_(std::move(done)),
+      x_(DataHandle::temporary(static_cast<std::size_t>(network.spec().input.size()) * batch, sizeof(float))),
+      labels_(DataHandle::temporary(static_cast<std::size_t>(batch), sizeof(std::int32_t))),
+      score_handle_(DataHandle::in_main_memory(&score_, 1)) {
+  for (std::size_t i = 0; i < network.depth(); ++i) {
+    const Operation& op = network.operation(i);
+    const std::size_t outputs = static_cast<std::size_t>(op.output().size()) * batch;
+    Layer layer{DataHandle::temporary(outputs, sizeof(float)), DataHandle::temporary(outputs, sizeof(float)), {}, {}, {}};
+    if (const std::size_t count = op.parameter_count()) {
+      layer.snapshot = DataHandle::temporary(count, sizeof(float));
+      layer.dparams = DataHandle::temporary(count, sizeof(float));
+    }
+    if (op.extra_bytes()) layer.extra = DataHandle::temporary(op.extra_bytes() * batch, 1);
+    layers_.push_back(std::move(layer));
+    blocks_.push_back({network.parameters(i)});
+  }
+  plan_training();
+  plan_evaluation();
+}
+
+Replica::~Replica() = default;
+
+LayerBuffers Replica::buffers(std::size_t i, starpu_data_handle_t params) const {
+  const Layer& own = layers_[i];
+  return {.x = i == 0 ? x_.get() : layers_[i - 1].y.get(),
+          .y = own.y.get(),
+          .params = params,
+          .dparams = own.dparams.get(),
+          .dx = i == 0 ? nullptr : layers_[i - 1].dy.get(),
+          .dy = own.dy.get(),
+          .extra = own.extra.get()};
+}
+
+void Replica::plan_gather(Group& group) {
+  // The data set's handles are filled in at each submission.
+  group.gather =
+      &group.plan.add(gather_batch, {nullptr, nullptr, x_.get(), labels_.get()},
+                      GatherBatchArgs{{batch_, static_cast<std::int32_t>(network_.spec().input.size())}, nullptr, 1});
+}
+
+void Replica::plan_loss(Group& group) {
+  const Layer& output = layers_.back();
+  group.plan.add(softmax_cross_entropy, {output.y.get(), labels_.get(), output.dy.get(), score_handle_.get()},
+                 SoftmaxCrossEntropyArgs{{batch_, network_.spec().classes}});
+}
+
+void Replica::plan_training() {
+  Group& g = training_;
+  g.kind = GroupKind::train;
+  const auto mark = [&g](std::vector<BlockState*>& list, BlockState* state) {
+    list.resize(g.plan.tasks().size());
+    list.back() = state;
+  };
+
+  plan_gather(g);
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    ParameterBlock* block = network_.parameters(i);
+    if (!block) continue;
+    g.plan.add(snapshot, {block->values_handle.get(), layers_[i].snapshot.get()},
+               SnapshotArgs{{static_cast<std::int32_t>(block->values.count)}});
+    mark(g.snapshot_of, &blocks_[i]);
+  }
+  for (std::size_t i = 0; i < layers_.size(); ++i)
+    network_.operation(i).plan_forward(g.plan, buffers(i, layers_[i].snapshot.get()));
+  plan_loss(g);
+  for (std::size_t i = layers_.size(); i-- > 0;) {
+    network_.operation(i).plan_backward(g.plan, buffers(i, layers_[i].snapshot.get()));
+    ParameterBlock* block = network_.parameters(i);
+    if (!block) continue;
+    g.applies.push_back(&g.plan.add(
+        apply_gradient, {block->values_handle.get(), block->velocity_handle.get(), layers_[i].dparams.get()},
+        ApplyGradientArgs{{static_cast<std::int32_t>(block->values.count)}, 0, 0, 0}));
+    mark(g.apply_to, &blocks_[i]);
+  }
+  const std::size_t count = g.plan.tasks().size();
+  g.snapshot_of.resize(count);
+  g.apply_to.resize(count);
+  // Every task leads to an apply, so the group has ended when all applies have.
+  for (std::size_t t = 0; t < count; ++t) g.last.push_back(g.apply_to[t] != nullptr);
+  g.tags.resize(count);
+}
+
+void Replica::plan_evaluation() {
+  Group& g = evaluation_;
+  g.kind = GroupKind::evaluate;
+  plan_gather(g);
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    ParameterBlock* block = network_.parameters(i);
+    network_.operation(i).plan_forward(g.plan, buffers(i, block ? block->values_handle.get() : nullptr));
+  }
+  plan_loss(g);
+  const std::size_t count = g.plan.tasks().size();
+  g.snapshot_of.resize(count);
+  g.apply_to.resize(count);
+  g.last.assign(count, false);
+  g.last.back() = true;
+  g.tags.resize(count);
+}
+
+void Replica::submit_training(const DataSource& data, std::span<const std::uint32_t> indices, std::uint64_t sequence,
+                              const SgdStep& step) {
+  for (ApplyGradientArgs* apply : training_.applies) {
+    apply->learning_rate = step.learning_rate;
+    apply->momentum = step.momentum;
+    apply->weight_decay = step.weight_decay;
+  }
+  submit(training_, data, indices, sequence);
+}
+
+void Replica::submit_evaluation(const DataSource& data, std::span<const std::uint32_t> indices,
+                                std::uint64_t sequence) {
+  submit(evaluation_, data, indices, sequence);
+}
+
+void Replica::submit(Group& g, const DataSource& data, std::span<const std::uint32_t> indices,
+                     std::uint64_t sequence) {
+  const auto samples = static_cast<std::uint32_t>(indices.size());
+  const std::size_t count = g.plan.tasks().size();
+  g.plan.set_batch(static_cast<std::int32_t>(samples));
+  g.gather->indices = indices.data();
+  g.gather->scale = data.scale;
+  result_ = {};
+  result_.samples = samples;
+  unfinished_ = static_cast<int>(std::count(g.last.begin(), g.last.end(), true));
+  group_ = {};
+  group_.sequence = sequence;
+  group_.tasks = static_cast<std::uint32_t>(count);
+  group_.samples = samples;
+  group_.kind = static_cast<std::uint32_t>(g.kind);
+
+  // All tasks are made before the first is submitted, since a task may have run and gone when the next one is made
+  // to depend on it.
+  thread_local std::vector<starpu_task*> tasks;
+  tasks.clear();
+  for (std::size_t t = 0; t < count; ++t) {
+    const TaskPlan& planned = g.plan.tasks()[t];
+    starpu_task* task = starpu_task_create();
+    task->cl = planned.codelet->starpu();
+    std::copy(planned.buffers.begin(), planned.buffers.end(), task->handles);
+    task->cl_arg = planned.args;
+    task->cl_arg_size = 0;
+    g.tags[t] = {&group_, static_cast<std::uint32_t>(t)};
+    task->sched_data = &g.tags[t];
+    if (g.last[t]) {
+      task->callback_func = on_last;
+      task->callback_arg = this;
+    }
+    if (BlockState* state = g.snapshot_of[t]) {
+      task->prologue_callback_pop_func = on_snapshot;
+      task->prologue_callback_pop_arg = state;
+      starpu_task_declare_deps_array(task, 1, &tasks.front());
+    } else if (BlockState* target = g.apply_to[t]) {
+      task->prologue_callback_pop_func = on_apply;
+      task->prologue_callback_pop_arg = target;
+    }
+    tasks.push_back(task);
+  }
+  tasks.front()->handles[0] = data.images;
+  tasks.front()->handles[1] = data.labels;
+  tasks.front()->prologue_callback_pop_func = on_begin;
+  tasks.front()->prologue_callback_pop_arg = this;
+
+  for (starpu_task* task : tasks)
+    if (const int error = starpu_task_submit(task); error != 0)
+      throw std::runtime_error(std::string("StarPU refused the task ") + task->cl->name + ": " +
+                               std::strerror(-error) + "; no worker can run it");
+}
+
+void Replica::on_begin(void* replica) {
+  MinibatchResult& result = static_cast<Replica*>(replica)->result_;
+  result.worker = starpu_worker_get_id();
+  result.started = starpu_timing_now() * 1e-6;
+}
+
+// Both run when a worker takes the task, that is, when the task holds the block's handle already.
+void Replica::on_snapshot(void* block_state) {
+  auto* state = static_cast<BlockState*>(block_state);
+  state->version = state->block->version;
+}
+
+void Replica::on_apply(void* block_state) {
+  auto* state = static_cast<BlockState*>(block_state);
+  state->staleness = state->block->version++ - state->version;
+}
+
+void Replica::on_last(void* arg) {
+  auto* replica = static_cast<Replica*>(arg);
+  if (--replica->unfinished_ != 0) return;
+  MinibatchResult& result = replica->result_;
+  result.finished = starpu_timing_now() * 1e-6;
+  result.loss = replica->score_.loss;
+  result.correct = static_cast<std::uint32_t>(replica->score_.correct);
+  for (const BlockState& block : replica->blocks_) result.staleness = std::max(result.staleness, block.staleness);
+  replica->done_(*replica);
+}
+
+}  // namespace prorata

@@ -1,0 +1,126 @@
+// A replica: all that one mini-batch needs of its own (snapshot of the parameters, activations, gradients), and the
+// group of tasks that trains with it.
+//
+// The group, in order:  gather | snapshot of each block | forward | loss | backward and apply, last layer first.
+//
+// A snapshot depends on gather, which touches nothing shared: StarPU grants a task its data when the task becomes
+// ready, so a snapshot that became ready while the group waits for a worker would both age and keep every update out.
+// Behind gather it is taken when a worker has begun the group, under any scheduling policy.
+//
+// Life. submit() never waits; when the last task has run, `done` is called from the worker that ran it, and the
+// replica may be submitted again, from within the call too. Between submit() and done() the replica must stay alive
+// and be left alone.
+#pragma once
+
+#include "codelets/softmax_cross_entropy.h"
+#include "models/network.h"
+#include "scheduler/prorata.h"
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace prorata {
+
+struct ApplyGradientArgs;
+struct GatherBatchArgs;
+
+// A data set as tasks see it.
+struct DataSource {
+  starpu_data_handle_t images;  // [samples, features] bytes
+  starpu_data_handle_t labels;  // [samples] bytes
+  float scale;                  // a feature is its byte times this
+};
+
+struct SgdStep {
+  float learning_rate;
+  float momentum;
+  float weight_decay;
+};
+
+// The record of one mini-batch.
+struct MinibatchResult {
+  int worker = -1;              // that began it; under the policy `prorata`, that did all of it
+  std::uint32_t samples = 0;
+  double loss = 0;              // sum over the samples
+  std::uint32_t correct = 0;
+  std::uint64_t staleness = 0;  // updates by others between snapshot and apply; the largest over the blocks
+  double started = 0;           // seconds, of starpu_timing_now(): a worker took its first task
+  double finished = 0;          // its last task was done
+};
+
+// Tell apart, for the scheduler, groups that cost differently.
+enum class GroupKind : std::uint32_t { train = 1, evaluate = 2 };
+
+class Replica {
+ public:
+  // For mini-batches of up to `batch` samples. The network must outlive the replica.
+  Replica(Network& network, std::int32_t batch, std::function<void(Replica&)> done);
+  ~Replica();
+  Replica(const Replica&) = delete;
+  Replica& operator=(const Replica&) = delete;
+
+  // Submits the training of the samples `indices` of `data`; they must stay where they are until done.
+  // `sequence`: groups are begun in this order. Throws std::runtime_error if StarPU refuses a task.
+  void submit_training(const DataSource& data, std::span<const std::uint32_t> indices, std::uint64_t sequence,
+                       const SgdStep& step);
+  // The same for a forward pass on the shared parameters themselves, which nothing may be updating meanwhile.
+  void submit_evaluation(const DataSource& data, std::span<const std::uint32_t> indices, std::uint64_t sequence);
+
+  const MinibatchResult& result() const { return result_; }
+
+  // For tests: the gradient of operation i's parameters after training, in main memory.
+  starpu_data_handle_t gradient(std::size_t i) const { return layers_[i].dparams.get(); }
+
+ private:
+  struct Layer {
+    DataHandle y, dy, snapshot, dparams, extra;
+  };
+  // What a block's tasks remember between snapshot and apply.
+  struct BlockState {
+    ParameterBlock* block;
+    std::uint64_t version = 0;    // at the snapshot
+    std::uint64_t staleness = 0;  // at the apply
+  };
+  struct Group {
+    Plan plan;
+    GroupKind kind;
+    GatherBatchArgs* gather;
+    std::vector<ApplyGradientArgs*> applies;
+    // By task: its block where it is a snapshot or an apply, else null.
+    std::vector<BlockState*> snapshot_of, apply_to;
+    std::vector<bool> last;  // tasks with which the group ends
+    std::vector<prorata_tag> tags;
+  };
+
+  LayerBuffers buffers(std::size_t i, starpu_data_handle_t params) const;
+  void plan_gather(Group& group);
+  void plan_loss(Group& group);
+  void plan_training();
+  void plan_evaluation();
+  void submit(Group& group, const DataSource& data, std::span<const std::uint32_t> indices, std::uint64_t sequence);
+
+  static void on_begin(void* replica);
+  static void on_snapshot(void* block_state);
+  static void on_apply(void* block_state);
+  static void on_last(void* replica);
+
+  Network& network_;
+  const std::int32_t batch_;
+  std::function<void(Replica&)> done_;
+
+  DataHandle x_, labels_;
+  std::vector<Layer> layers_;
+  BatchScore score_{};
+  DataHandle score_handle_;
+  std::vector<BlockState> blocks_;  // by operation
+
+  Group training_, evaluation_;
+  prorata_group group_{};
+  std::atomic<int> unfinished_{0};
+  MinibatchResult result_;
+};
+
+}  // namespace prorata
