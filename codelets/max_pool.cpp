@@ -3,6 +3,7 @@
 #include "codelets/backend/onednn.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace prorata {
 namespace {
@@ -10,49 +11,61 @@ namespace {
 using dnnl::algorithm;
 using dnnl::memory;
 
-// Plain loops with the channels innermost. oneDNN's vector code takes 3.4 ms where this takes 0.06 ms for
-// [64, 28, 28, 6] (Zen 3): it wants a multiple of 8 channels. So this one comes first.
+// Plain loops, made so that they vectorize whatever the number of channels: oneDNN's code wants a multiple of 8, and
+// takes 3.4 ms where this takes 0.1 ms for [64, 28, 28, 6] (Zen 3). So this one comes first.
 namespace loops {
 
+// First the maximum of each column over the window's rows, for a whole line of the image at once; then over the
+// window's columns. Of equal ones the first in reading order wins: smaller row, then smaller column.
 void forward(const MaxPoolArgs& args, const float* x, float* y, std::uint8_t* argmax) {
   const MaxPoolShape& s = args.shape;
-  const std::size_t row = std::size_t(s.width) * s.channels;
+  const std::size_t line = std::size_t(s.width) * s.channels;
+  thread_local std::vector<float> largest;
+  thread_local std::vector<std::int32_t> row;
+  largest.resize(line);
+  row.resize(line);
   for (std::int32_t n = 0; n < s.batch; ++n)
-    for (std::int32_t oh = 0; oh < s.out_height(); ++oh)
-      for (std::int32_t ow = 0; ow < s.out_width(); ++ow) {
-        const float* corner =
-            x + (std::size_t(n) * s.height + std::size_t(oh) * s.stride) * row + std::size_t(ow) * s.stride * s.channels;
-        std::copy_n(corner, s.channels, y);
-        std::fill_n(argmax, s.channels, std::uint8_t{0});
-        for (std::int32_t kh = 0; kh < s.window; ++kh)
-          for (std::int32_t kw = 0; kw < s.window; ++kw) {
-            const float* at = corner + kh * row + std::size_t(kw) * s.channels;
-            const auto place = static_cast<std::uint8_t>(kh * s.window + kw);
-            for (std::int32_t c = 0; c < s.channels; ++c) {
-              const bool larger = at[c] > y[c];
-              y[c] = larger ? at[c] : y[c];
-              argmax[c] = larger ? place : argmax[c];
-            }
+    for (std::int32_t oh = 0; oh < s.out_height(); ++oh) {
+      const float* top = x + (std::size_t(n) * s.height + std::size_t(oh) * s.stride) * line;
+      std::copy_n(top, line, largest.data());
+      std::fill_n(row.data(), line, 0);
+      for (std::int32_t kh = 1; kh < s.window; ++kh)
+        for (std::size_t i = 0; i < line; ++i) {
+          const float v = top[kh * line + i];
+          row[i] = v > largest[i] ? kh : row[i];
+          largest[i] = v > largest[i] ? v : largest[i];
+        }
+      for (std::int32_t ow = 0; ow < s.out_width(); ++ow)
+        for (std::int32_t c = 0; c < s.channels; ++c) {
+          std::size_t i = std::size_t(ow) * s.stride * s.channels + c;
+          float best = largest[i];
+          std::int32_t place = row[i] * s.window;
+          for (std::int32_t kw = 1; kw < s.window; ++kw) {
+            i += s.channels;
+            const std::int32_t here = row[i] * s.window + kw;
+            const bool wins = largest[i] > best || (largest[i] == best && here < place);
+            best = wins ? largest[i] : best;
+            place = wins ? here : place;
           }
-        y += s.channels;
-        argmax += s.channels;
-      }
+          *y++ = best;
+          *argmax++ = static_cast<std::uint8_t>(place);
+        }
+    }
 }
 
 void backward(const MaxPoolArgs& args, const std::uint8_t* argmax, const float* dy, float* dx) {
   const MaxPoolShape& s = args.shape;
-  const std::size_t row = std::size_t(s.width) * s.channels;
-  std::fill_n(dx, std::size_t(s.batch) * s.height * row, 0.0f);
+  const std::size_t line = std::size_t(s.width) * s.channels;
+  std::size_t offset[256];  // of each place in a window from its corner
+  for (std::int32_t place = 0; place < s.window * s.window; ++place)
+    offset[place] = place / s.window * line + std::size_t(place % s.window) * s.channels;
+  std::fill_n(dx, std::size_t(s.batch) * s.height * line, 0.0f);
   for (std::int32_t n = 0; n < s.batch; ++n)
-    for (std::int32_t oh = 0; oh < s.out_height(); ++oh)
-      for (std::int32_t ow = 0; ow < s.out_width(); ++ow) {
-        float* corner =
-            dx + (std::size_t(n) * s.height + std::size_t(oh) * s.stride) * row + std::size_t(ow) * s.stride * s.channels;
-        for (std::int32_t c = 0; c < s.channels; ++c)
-          corner[argmax[c] / s.window * row + std::size_t(argmax[c] % s.window) * s.channels + c] += dy[c];
-        dy += s.channels;
-        argmax += s.channels;
-      }
+    for (std::int32_t oh = 0; oh < s.out_height(); ++oh) {
+      float* corner = dx + (std::size_t(n) * s.height + std::size_t(oh) * s.stride) * line;
+      for (std::int32_t ow = 0; ow < s.out_width(); ++ow, corner += std::size_t(s.stride) * s.channels)
+        for (std::int32_t c = 0; c < s.channels; ++c) corner[offset[*argmax++] + c] += *dy++;
+    }
 }
 
 }  // namespace loops

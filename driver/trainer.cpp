@@ -7,10 +7,21 @@
 #include <string_view>
 
 namespace prorata {
+namespace {
+
+// Whether a worker finishes a mini-batch before it begins another.
+bool groups_are_bound() {
+  const starpu_sched_policy* policy = starpu_sched_ctx_get_sched_policy(0);
+  return policy && std::string_view(policy->policy_name) == starpu_prorata_policy.policy_name;
+}
+
+}  // namespace
 
 Trainer::Trainer(Network& network, std::int32_t batch, std::size_t replicas) : batch_(static_cast<std::size_t>(batch)) {
+  const bool alone = replicas == 1 || (groups_are_bound() && starpu_worker_get_count() == 1);
   for (std::size_t i = 0; i < replicas; ++i)
-    replicas_.push_back(std::make_unique<Replica>(network, batch, [this](Replica& r) { finished(r); }));
+    replicas_.push_back(std::make_unique<Replica>(network, batch, alone ? Overlap::never : Overlap::possible,
+                                                  [this](Replica& r) { finished(r); }));
 }
 
 Trainer::~Trainer() = default;
@@ -84,9 +95,7 @@ void Trainer::submit_next(Replica& replica) {
 }
 
 std::size_t default_replicas() {
-  const starpu_sched_policy* policy = starpu_sched_ctx_get_sched_policy(0);
-  const bool ours = policy && std::string_view(policy->policy_name) == starpu_prorata_policy.policy_name;
-  return starpu_worker_get_count() + (ours ? 1 : 0);
+  return starpu_worker_get_count() + (groups_are_bound() ? 1 : 0);
 }
 
 }  // namespace prorata

@@ -11,9 +11,10 @@
 
 namespace prorata {
 
-Replica::Replica(Network& network, std::int32_t batch, std::function<void(Replica&)> done)
+Replica::Replica(Network& network, std::int32_t batch, Overlap overlap, std::function<void(Replica&)> done)
     : network_(network),
       batch_(batch),
+      copies_(overlap == Overlap::possible),
       done_(std::move(done)),
       x_(DataHandle::temporary(static_cast<std::size_t>(network.spec().input.size()) * batch, sizeof(float))),
       labels_(DataHandle::temporary(static_cast<std::size_t>(batch), sizeof(std::int32_t))),
@@ -23,7 +24,7 @@ Replica::Replica(Network& network, std::int32_t batch, std::function<void(Replic
     const std::size_t outputs = static_cast<std::size_t>(op.output().size()) * batch;
     Layer layer{DataHandle::temporary(outputs, sizeof(float)), DataHandle::temporary(outputs, sizeof(float)), {}, {}, {}};
     if (const std::size_t count = op.parameter_count()) {
-      layer.snapshot = DataHandle::temporary(count, sizeof(float));
+      if (copies_) layer.snapshot = DataHandle::temporary(count, sizeof(float));
       layer.dparams = DataHandle::temporary(count, sizeof(float));
     }
     if (op.extra_bytes()) layer.extra = DataHandle::temporary(op.extra_bytes() * batch, 1);
@@ -36,11 +37,12 @@ Replica::Replica(Network& network, std::int32_t batch, std::function<void(Replic
 
 Replica::~Replica() = default;
 
-LayerBuffers Replica::buffers(std::size_t i, starpu_data_handle_t params) const {
+LayerBuffers Replica::buffers(std::size_t i, bool shared) const {
   const Layer& own = layers_[i];
+  const ParameterBlock* block = network_.parameters(i);
   return {.x = i == 0 ? x_.get() : layers_[i - 1].y.get(),
           .y = own.y.get(),
-          .params = params,
+          .params = block && shared ? block->values_handle.get() : own.snapshot.get(),
           .dparams = own.dparams.get(),
           .dx = i == 0 ? nullptr : layers_[i - 1].dy.get(),
           .dy = own.dy.get(),
@@ -71,16 +73,16 @@ void Replica::plan_training() {
   plan_gather(g);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     ParameterBlock* block = network_.parameters(i);
-    if (!block) continue;
+    if (!block || !copies_) continue;
     g.plan.add(snapshot, {block->values_handle.get(), layers_[i].snapshot.get()},
                SnapshotArgs{{static_cast<std::int32_t>(block->values.count)}});
     mark(g.snapshot_of, &blocks_[i]);
   }
   for (std::size_t i = 0; i < layers_.size(); ++i)
-    network_.operation(i).plan_forward(g.plan, buffers(i, layers_[i].snapshot.get()));
+    network_.operation(i).plan_forward(g.plan, buffers(i, !copies_));
   plan_loss(g);
   for (std::size_t i = layers_.size(); i-- > 0;) {
-    network_.operation(i).plan_backward(g.plan, buffers(i, layers_[i].snapshot.get()));
+    network_.operation(i).plan_backward(g.plan, buffers(i, !copies_));
     ParameterBlock* block = network_.parameters(i);
     if (!block) continue;
     g.applies.push_back(&g.plan.add(
@@ -100,10 +102,7 @@ void Replica::plan_evaluation() {
   Group& g = evaluation_;
   g.kind = GroupKind::evaluate;
   plan_gather(g);
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
-    ParameterBlock* block = network_.parameters(i);
-    network_.operation(i).plan_forward(g.plan, buffers(i, block ? block->values_handle.get() : nullptr));
-  }
+  for (std::size_t i = 0; i < layers_.size(); ++i) network_.operation(i).plan_forward(g.plan, buffers(i, true));
   plan_loss(g);
   const std::size_t count = g.plan.tasks().size();
   g.snapshot_of.resize(count);
@@ -137,6 +136,7 @@ void Replica::submit(Group& g, const DataSource& data, std::span<const std::uint
   g.gather->scale = data.scale;
   result_ = {};
   result_.samples = samples;
+  result_.indices = indices;
   unfinished_ = static_cast<int>(std::count(g.last.begin(), g.last.end(), true));
   group_ = {};
   group_.sequence = sequence;
@@ -182,8 +182,12 @@ void Replica::submit(Group& g, const DataSource& data, std::span<const std::uint
                                std::strerror(-error) + "; no worker can run it");
 }
 
-void Replica::on_begin(void* replica) {
-  MinibatchResult& result = static_cast<Replica*>(replica)->result_;
+void Replica::on_begin(void* arg) {
+  auto* replica = static_cast<Replica*>(arg);
+  MinibatchResult& result = replica->result_;
+  if (!replica->copies_)
+    for (BlockState& state : replica->blocks_)
+      if (state.block) on_snapshot(&state);
   result.worker = starpu_worker_get_id();
   result.started = starpu_timing_now() * 1e-6;
 }

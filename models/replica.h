@@ -7,6 +7,9 @@
 // ready, so a snapshot that became ready while the group waits for a worker would both age and keep every update out.
 // Behind gather it is taken when a worker has begun the group, under any scheduling policy.
 //
+// Where no two mini-batches ever overlap (a single worker that finishes one before it begins the next) the snapshot
+// would only be a copy of what nobody changes meanwhile: such replicas read the shared parameters themselves.
+//
 // Life. submit() never waits; when the last task has run, `done` is called from the worker that ran it, and the
 // replica may be submitted again, from within the call too. Between submit() and done() the replica must stay alive
 // and be left alone.
@@ -44,6 +47,7 @@ struct SgdStep {
 struct MinibatchResult {
   int worker = -1;              // that began it; under the policy `prorata`, that did all of it
   std::uint32_t samples = 0;
+  std::span<const std::uint32_t> indices;  // which samples
   double loss = 0;              // sum over the samples
   std::uint32_t correct = 0;
   std::uint64_t staleness = 0;  // updates by others between snapshot and apply; the largest over the blocks
@@ -54,10 +58,13 @@ struct MinibatchResult {
 // Tell apart, for the scheduler, groups that cost differently.
 enum class GroupKind : std::uint32_t { train = 1, evaluate = 2 };
 
+enum class Overlap { possible, never };
+
 class Replica {
  public:
-  // For mini-batches of up to `batch` samples. The network must outlive the replica.
-  Replica(Network& network, std::int32_t batch, std::function<void(Replica&)> done);
+  // For mini-batches of up to `batch` samples; `overlap`: may another one be trained between this one's begin and end?
+  // The network must outlive the replica.
+  Replica(Network& network, std::int32_t batch, Overlap overlap, std::function<void(Replica&)> done);
   ~Replica();
   Replica(const Replica&) = delete;
   Replica& operator=(const Replica&) = delete;
@@ -95,7 +102,8 @@ class Replica {
     std::vector<prorata_tag> tags;
   };
 
-  LayerBuffers buffers(std::size_t i, starpu_data_handle_t params) const;
+  // The buffers of operation i that reads the shared parameters, or else the replica's copy.
+  LayerBuffers buffers(std::size_t i, bool shared) const;
   void plan_gather(Group& group);
   void plan_loss(Group& group);
   void plan_training();
@@ -109,6 +117,7 @@ class Replica {
 
   Network& network_;
   const std::int32_t batch_;
+  const bool copies_;  // takes snapshots
   std::function<void(Replica&)> done_;
 
   DataHandle x_, labels_;

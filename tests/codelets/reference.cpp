@@ -1,0 +1,267 @@
+#include "tests/codelets/reference.h"
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <stdexcept>
+
+namespace prorata::reference {
+namespace {
+
+Results exactly(const Values& values) {
+  Results results;
+  for (double v : values) results.push_back({v});
+  return results;
+}
+
+Results expected(const std::vector<Sum>& sums) {
+  Results results;
+  for (const Sum& s : sums) results.push_back(s.expected());
+  return results;
+}
+
+std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
+
+// The places of a window of `window` along `extent` elements with `padding` more on either side.
+std::vector<std::int64_t> window_starts(std::int64_t extent, std::int64_t padding, std::int64_t window,
+                                        std::int64_t stride) {
+  std::vector<std::int64_t> starts;
+  for (std::int64_t at = -padding; at + window <= extent + padding; at += stride) starts.push_back(at);
+  return starts;
+}
+
+// Calls visit(x index, weight index, y index) for each product that a convolution sums up.
+template <class Visit>
+void for_each_product(const Conv2dShape& s, Visit visit) {
+  const auto rows = window_starts(s.height, s.padding, s.kernel, s.stride);
+  const auto columns = window_starts(s.width, s.padding, s.kernel, s.stride);
+  std::size_t y = 0;
+  for (std::int64_t n = 0; n < s.batch; ++n)
+    for (std::int64_t top : rows)
+      for (std::int64_t left : columns)
+        for (std::int64_t oc = 0; oc < s.out_channels; ++oc, ++y)
+          for (std::int64_t kh = 0; kh < s.kernel; ++kh)
+            for (std::int64_t kw = 0; kw < s.kernel; ++kw) {
+              const std::int64_t h = top + kh, w = left + kw;
+              if (h < 0 || h >= s.height || w < 0 || w >= s.width) continue;
+              for (std::int64_t ic = 0; ic < s.in_channels; ++ic)
+                visit(size(((n * s.height + h) * s.width + w) * s.in_channels + ic),
+                      size(((oc * s.kernel + kh) * s.kernel + kw) * s.in_channels + ic), y);
+            }
+}
+
+template <class Visit>
+void for_each_product(const DenseShape& s, Visit visit) {
+  for (std::int64_t n = 0; n < s.batch; ++n)
+    for (std::int64_t o = 0; o < s.outputs; ++o)
+      for (std::int64_t i = 0; i < s.inputs; ++i)
+        visit(size(n * s.inputs + i), size(o * s.inputs + i), size(n * s.outputs + o));
+}
+
+std::size_t weights(const DenseShape& s) { return size(s.inputs) * size(s.outputs); }
+std::size_t weights(const Conv2dShape& s) {
+  return size(s.out_channels) * size(s.kernel) * size(s.kernel) * size(s.in_channels);
+}
+std::size_t units(const DenseShape& s) { return size(s.outputs); }
+std::size_t units(const Conv2dShape& s) { return size(s.out_channels); }
+std::size_t outputs(const DenseShape& s) { return size(s.batch) * size(s.outputs); }
+std::size_t outputs(const Conv2dShape& s) {
+  return size(s.batch) * window_starts(s.height, s.padding, s.kernel, s.stride).size() *
+         window_starts(s.width, s.padding, s.kernel, s.stride).size() * size(s.out_channels);
+}
+
+template <class Shape>
+Results layer_forward(const Shape& s, const Values& x, const Values& params) {
+  std::vector<Sum> y(outputs(s));
+  for_each_product(s, [&](std::size_t xi, std::size_t wi, std::size_t yi) { y[yi].add_product(x[xi], params[wi]); });
+  for (std::size_t i = 0; i < y.size(); ++i) y[i].add(params[weights(s) + i % units(s)]);
+  Results results = expected(y);
+  if (s.relu) std::transform(results.begin(), results.end(), results.begin(), rectified);
+  return results;
+}
+
+template <class Shape>
+LayerGradient layer_backward(const Shape& s, const Values& x, const Values& params, const Values& y, const Values& dy) {
+  Values masked = dy;
+  for (std::size_t i = 0; i < dy.size(); ++i)
+    if (s.relu && !(y[i] > 0)) masked[i] = 0;
+
+  std::vector<Sum> dparams(parameters(s)), dx(params.empty() ? 0 : x.size());
+  for_each_product(s, [&](std::size_t xi, std::size_t wi, std::size_t yi) {
+    dparams[wi].add_product(x[xi], masked[yi]);
+    if (!dx.empty()) dx[xi].add_product(params[wi], masked[yi]);
+  });
+  for (std::size_t i = 0; i < masked.size(); ++i) dparams[weights(s) + i % units(s)].add(masked[i]);
+  return {exactly(masked), expected(dparams), expected(dx)};
+}
+
+}  // namespace
+
+double accumulated(double roundings) { return std::min(roundings, 8 * std::sqrt(roundings)); }
+
+void Sum::add(double term) {
+  value_ += term;
+  magnitude_ += std::abs(term);
+  ++terms_;
+}
+
+void Sum::add_product(double a, double b) {
+  add(a * b);
+  products_ = true;
+}
+
+Expected Sum::expected() const {
+  if (terms_ == 0) return {0};
+  const double relative = accumulated(terms_ - 1 + products_) * kRoundoff;
+  if (relative * terms_ > 1) throw std::logic_error("a sum too long for its tolerance to notice a missing term");
+  return {value_, relative * magnitude_};
+}
+
+// The tolerance stays as it is, for the rectifier does not move two numbers apart.
+Expected rectified(Expected v) { return {v.value < 0 ? 0 : v.value, v.tolerance}; }
+
+Results gather_images(const GatherBatchArgs& args, const Values& images) {
+  Results x;
+  for (std::int32_t n = 0; n < args.shape.batch; ++n)
+    for (std::int32_t i = 0; i < args.shape.features; ++i) {
+      Sum product;
+      product.add_product(images[std::size_t(args.indices[n]) * size(args.shape.features) + size(i)], args.scale);
+      x.push_back(product.expected());
+    }
+  return x;
+}
+
+Results gather_labels(const GatherBatchArgs& args, const Values& labels) {
+  Results y;
+  for (std::int32_t n = 0; n < args.shape.batch; ++n) y.push_back({labels[args.indices[n]]});
+  return y;
+}
+
+std::size_t inputs(const DenseShape& s) { return size(s.batch) * size(s.inputs); }
+std::size_t inputs(const Conv2dShape& s) {
+  return size(s.batch) * size(s.height) * size(s.width) * size(s.in_channels);
+}
+std::size_t parameters(const DenseShape& s) { return weights(s) + units(s); }
+std::size_t parameters(const Conv2dShape& s) { return weights(s) + units(s); }
+
+Results forward(const DenseShape& s, const Values& x, const Values& params) { return layer_forward(s, x, params); }
+Results forward(const Conv2dShape& s, const Values& x, const Values& params) { return layer_forward(s, x, params); }
+
+LayerGradient backward(const DenseShape& s, const Values& x, const Values& params, const Values& y, const Values& dy) {
+  return layer_backward(s, x, params, y, dy);
+}
+LayerGradient backward(const Conv2dShape& s, const Values& x, const Values& params, const Values& y,
+                       const Values& dy) {
+  return layer_backward(s, x, params, y, dy);
+}
+
+Pooled max_pool_forward(const MaxPoolShape& s, const Values& x) {
+  Pooled pooled;
+  for (std::int64_t n = 0; n < s.batch; ++n)
+    for (std::int64_t top : window_starts(s.height, 0, s.window, s.stride))
+      for (std::int64_t left : window_starts(s.width, 0, s.window, s.stride))
+        for (std::int64_t c = 0; c < s.channels; ++c) {
+          Values window;
+          for (std::int64_t h = top; h < top + s.window; ++h)
+            for (std::int64_t w = left; w < left + s.window; ++w)
+              window.push_back(x[size(((n * s.height + h) * s.width + w) * s.channels + c)]);
+          const auto largest = std::max_element(window.begin(), window.end());  // the first one where equal
+          pooled.y.push_back({*largest});
+          pooled.argmax.push_back({static_cast<double>(largest - window.begin())});
+        }
+  return pooled;
+}
+
+Results max_pool_backward(const MaxPoolShape& s, const Values& argmax, const Values& dy) {
+  std::vector<Sum> dx(size(s.batch) * size(s.height) * size(s.width) * size(s.channels));
+  std::size_t from = 0;
+  for (std::int64_t n = 0; n < s.batch; ++n)
+    for (std::int64_t top : window_starts(s.height, 0, s.window, s.stride))
+      for (std::int64_t left : window_starts(s.width, 0, s.window, s.stride))
+        for (std::int64_t c = 0; c < s.channels; ++c, ++from) {
+          const auto place = static_cast<std::int64_t>(argmax[from]);
+          const std::int64_t h = top + place / s.window, w = left + place % s.window;
+          dx[size(((n * s.height + h) * s.width + w) * s.channels + c)].add(dy[from]);
+        }
+  return expected(dx);
+}
+
+Results relu_forward(const Values& x) {
+  Results y = exactly(x);
+  std::transform(y.begin(), y.end(), y.begin(), rectified);
+  return y;
+}
+
+Results relu_backward(const Values& y, const Values& dy) {
+  Results dx;
+  for (std::size_t i = 0; i < y.size(); ++i) dx.push_back({y[i] > 0 ? dy[i] : 0});
+  return dx;
+}
+
+// Tolerances, in units of kRoundoff, where d = logit - largest logit and p = exp(d) / sum:
+//   exp(d) relative:  |d| (d is rounded once, and exp carries its error over) + 2 (exp is good to one ulp)
+//   sum    relative:  that of its terms, weighted by p, + its additions
+//   p      relative:  both, + 3 (1 / batch, its division by sum, the product)
+//   loss   absolute:  relative error of sum + 2 |log(sum)| (one ulp) + |d(label)| + |loss| (the subtraction)
+Scored softmax_cross_entropy(const SoftmaxCrossEntropyShape& s, const Values& logits, const Values& labels) {
+  Scored scored;
+  const std::size_t classes = size(s.classes);
+  double loss = 0, loss_error = 0, correct = 0;
+  for (std::size_t n = 0; n < size(s.batch); ++n) {
+    const Values row(logits.begin() + std::ptrdiff_t(n * classes), logits.begin() + std::ptrdiff_t((n + 1) * classes));
+    const auto label = static_cast<std::size_t>(labels[n]);
+    const auto first_largest = static_cast<std::size_t>(std::max_element(row.begin(), row.end()) - row.begin());
+    correct += first_largest == label;
+
+    double sum = 0, weighted_distance = 0;
+    for (double logit : row) {
+      const double d = logit - row[first_largest];
+      sum += std::exp(d);
+      weighted_distance += std::exp(d) * std::abs(d);
+    }
+    const double sum_error = weighted_distance / sum + 2 + accumulated(double(classes) - 1);
+    const double label_distance = row[first_largest] - row[label];
+    const double sample_loss = std::log(sum) + label_distance;
+    loss += sample_loss;
+    loss_error += sum_error + 2 * std::abs(std::log(sum)) + label_distance + sample_loss;
+
+    for (std::size_t c = 0; c < classes; ++c) {
+      const double d = row[c] - row[first_largest];
+      const double p = std::exp(d) / sum;
+      const bool here = c == label;
+      const double error = p * (std::abs(d) + 2 + sum_error + 3) + (here ? 2 : 0);  // 2: 1 / batch, its subtraction
+      // FLT_MIN: what underflows may do so.
+      scored.dlogits.push_back({(p - here) / s.batch, error * kRoundoff / s.batch + FLT_MIN});
+    }
+  }
+  scored.score = {{loss, (loss_error + loss) * kRoundoff}, {correct}};
+  return scored;
+}
+
+Stepped apply_gradient(const ApplyGradientArgs& args, const Values& params, const Values& velocity,
+                       const Values& gradient) {
+  Stepped stepped;
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    Sum v;
+    v.add_product(args.momentum, velocity[i]);
+    v.add(gradient[i]);
+    v.add_product(args.weight_decay, params[i]);
+    Sum p;
+    p.add(params[i]);
+    p.add_product(-double(args.learning_rate), v.expected().value);
+    stepped.velocity.push_back(v.expected());
+    stepped.params.push_back(
+        {p.expected().value, p.expected().tolerance + args.learning_rate * v.expected().tolerance});
+  }
+  return stepped;
+}
+
+Results matrix_product(std::size_t m, std::size_t n, std::size_t k, const Values& a, const Values& b) {
+  std::vector<Sum> c(m * n);
+  for (std::size_t i = 0; i < m; ++i)
+    for (std::size_t j = 0; j < n; ++j)
+      for (std::size_t l = 0; l < k; ++l) c[i * n + j].add_product(a[i * k + l], b[l * n + j]);
+  return expected(c);
+}
+
+}  // namespace prorata::reference

@@ -1,0 +1,98 @@
+// What every operation is to compute, in double precision and as naively as the headers of codelets/ define it.
+// Written from those headers, not from the kernels; inputs are floats (or integers), widened exactly.
+//
+// Tolerance. Each expected number comes with the error that float arithmetic may make on it, from the sum of the
+// absolute terms that went into it: see Sum. It is wide enough for every order of summation, with or without fused
+// multiply-add, and narrow enough that a single term too few, too many or in the wrong place does not pass.
+#pragma once
+
+#include "codelets/apply_gradient.h"
+#include "codelets/conv2d.h"
+#include "codelets/dense.h"
+#include "codelets/gather_batch.h"
+#include "codelets/max_pool.h"
+#include "codelets/softmax_cross_entropy.h"
+
+#include <cstddef>
+#include <vector>
+
+namespace prorata::reference {
+
+using Values = std::vector<double>;
+
+struct Expected {
+  double value;
+  double tolerance = 0;  // of |got - value|; 0 where float arithmetic is exact
+};
+using Results = std::vector<Expected>;
+
+// Unit roundoff of float: one operation is off by at most this much of its result.
+inline constexpr double kRoundoff = 0x1p-24;
+
+// How many times kRoundoff x (sum of absolute terms) a chain of `roundings` float operations may be off.
+//
+// `roundings` is the worst case (Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 3.1), used up to
+// 64. Above, 8 sqrt(roundings): roundings behave as independent errors of mean zero, and a deviation of 8 sigma does
+// not happen (Higham and Mary, SIAM J. Sci. Comput. 41(5), 2019).
+double accumulated(double roundings);
+
+// A sum of terms and products.
+class Sum {
+ public:
+  void add(double term);
+  void add_product(double a, double b);
+  // Throws std::logic_error where the sum is so long that the tolerance exceeds an average term: use smaller shapes.
+  Expected expected() const;
+
+ private:
+  double value_ = 0;
+  double magnitude_ = 0;
+  double terms_ = 0;
+  bool products_ = false;
+};
+
+// max(0, v), except that not a number stays so.
+Expected rectified(Expected v);
+
+Results gather_images(const GatherBatchArgs& args, const Values& images);
+Results gather_labels(const GatherBatchArgs& args, const Values& labels);
+
+// Layers with parameters. `backward` takes the gradient dy of the output y; its result dy is masked by relu. Without
+// params (empty) there is no dx.
+struct LayerGradient {
+  Results dy, dparams, dx;
+};
+std::size_t inputs(const DenseShape& s);
+std::size_t parameters(const DenseShape& s);
+Results forward(const DenseShape& s, const Values& x, const Values& params);
+LayerGradient backward(const DenseShape& s, const Values& x, const Values& params, const Values& y, const Values& dy);
+
+std::size_t inputs(const Conv2dShape& s);
+std::size_t parameters(const Conv2dShape& s);
+Results forward(const Conv2dShape& s, const Values& x, const Values& params);
+LayerGradient backward(const Conv2dShape& s, const Values& x, const Values& params, const Values& y, const Values& dy);
+
+struct Pooled {
+  Results y, argmax;
+};
+Pooled max_pool_forward(const MaxPoolShape& s, const Values& x);
+Results max_pool_backward(const MaxPoolShape& s, const Values& argmax, const Values& dy);
+
+Results relu_forward(const Values& x);
+Results relu_backward(const Values& y, const Values& dy);
+
+struct Scored {
+  Results dlogits, score;  // score: loss, correct
+};
+Scored softmax_cross_entropy(const SoftmaxCrossEntropyShape& s, const Values& logits, const Values& labels);
+
+struct Stepped {
+  Results params, velocity;
+};
+Stepped apply_gradient(const ApplyGradientArgs& args, const Values& params, const Values& velocity,
+                       const Values& gradient);
+
+// c[m, n] = a[m, k] b[k, n].
+Results matrix_product(std::size_t m, std::size_t n, std::size_t k, const Values& a, const Values& b);
+
+}  // namespace prorata::reference

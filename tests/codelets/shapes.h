@@ -1,0 +1,129 @@
+// The shapes at which the operations are tested. Batches of 1, odd ones and large ones; extents that are no multiples
+// of a vector's length; and the edges of what an operation allows.
+#pragma once
+
+#include "codelets/apply_gradient.h"
+#include "codelets/conv2d.h"
+#include "codelets/dense.h"
+#include "codelets/gather_batch.h"
+#include "codelets/max_pool.h"
+#include "codelets/relu.h"
+#include "codelets/snapshot.h"
+#include "codelets/softmax_cross_entropy.h"
+
+#include <array>
+#include <vector>
+
+namespace prorata::test {
+
+inline constexpr unsigned kGatheredFrom = 97;  // samples in the data set
+inline constexpr unsigned kClasses = 10;
+
+// Out of order, the last sample first, and some of them twice.
+inline const auto kIndices = [] {
+  std::array<std::uint32_t, 128> indices{};
+  for (std::uint32_t i = 0; i < indices.size(); ++i) indices[i] = (i * 37 + kGatheredFrom - 1) % kGatheredFrom;
+  return indices;
+}();
+
+inline std::vector<GatherBatchArgs> gather_batch_shapes() {
+  constexpr float scale = 1.0f / 255;
+  return {{{1, 1}, kIndices.data(), scale},
+          {{1, 1}, kIndices.data() + 3, 0.5f},
+          {{3, 7}, kIndices.data() + 1, scale},
+          {{5, 784}, kIndices.data() + 9, scale},
+          {{128, 33}, kIndices.data(), scale}};
+}
+
+inline std::vector<DenseArgs> dense_shapes() {
+  std::vector<DenseArgs> shapes;
+  for (std::int32_t relu : {0, 1}) {
+    for (std::int32_t batch : {1, 3, 17, 64})
+      for (auto [inputs, outputs] : {std::pair{1, 1}, {1, 10}, {7, 1}, {13, 5}, {16, 16}, {33, 24}, {84, 10}})
+        shapes.push_back({{batch, inputs, outputs, relu}});
+    shapes.push_back({{1000, 9, 4, relu}});
+    shapes.push_back({{2, 784, 128, relu}});
+    shapes.push_back({{31, 400, 120, relu}});
+  }
+  return shapes;
+}
+
+inline std::vector<DenseArgs> dense_gradient_shapes() {
+  return {{{1, 1, 1, 1}}, {{1, 3, 5, 0}}, {{3, 4, 6, 1}}, {{5, 9, 2, 1}}};
+}
+
+inline std::vector<Conv2dArgs> conv2d_shapes() {
+  std::vector<Conv2dArgs> shapes;
+  std::int32_t turn = 0;
+  const std::pair<std::int32_t, std::int32_t> channels[] = {{1, 1}, {1, 6}, {3, 5}, {6, 16}, {8, 8}, {16, 3}, {9, 24}};
+  // Every window at every stride and padding on two images that are no squares, with the other extents in turn.
+  for (std::int32_t kernel : {1, 2, 3, 5})
+    for (std::int32_t stride : {1, 2, 3})
+      for (std::int32_t padding = 0; padding < kernel; ++padding)
+        for (auto [height, width] : {std::pair{7, 10}, {9, 6}})
+          for (std::int32_t relu : {0, 1}) {
+            const auto [in, out] = channels[turn % std::size(channels)];
+            const std::int32_t batch = 1 + turn % 3;
+            shapes.push_back({{batch, height, width, in, out, kernel, stride, padding, relu}});
+            ++turn;
+          }
+  for (std::int32_t relu : {0, 1}) {
+    shapes.push_back({{1, 1, 1, 1, 1, 1, 1, 0, relu}});
+    shapes.push_back({{2, 3, 4, 2, 3, 5, 1, 2, relu}});  // the window is larger than the image
+    shapes.push_back({{2, 1, 2, 3, 7, 5, 2, 4, relu}});
+    shapes.push_back({{3, 5, 7, 4, 6, 5, 1, 0, relu}});  // as high as the image
+    shapes.push_back({{1, 4, 5, 64, 40, 3, 1, 1, relu}});
+    shapes.push_back({{5, 28, 28, 1, 6, 5, 1, 2, relu}});  // LeNet-5
+    shapes.push_back({{3, 14, 14, 6, 16, 5, 1, 0, relu}});
+    shapes.push_back({{200, 6, 5, 2, 3, 3, 1, 1, relu}});
+  }
+  return shapes;
+}
+
+inline std::vector<Conv2dArgs> conv2d_gradient_shapes() {
+  return {{{1, 1, 1, 1, 1, 1, 1, 0, 1}},
+          {{2, 4, 5, 2, 3, 3, 1, 1, 1}},
+          {{1, 5, 4, 3, 2, 3, 2, 0, 0}},
+          {{1, 6, 7, 1, 4, 5, 3, 4, 1}}};
+}
+
+inline std::vector<MaxPoolArgs> max_pool_shapes() {
+  return {{{1, 2, 2, 1, 2, 2}},
+          {{3, 28, 28, 6, 2, 2}},
+          {{3, 8, 8, 16, 2, 2}},
+          {{2, 5, 7, 3, 2, 2}},      // last row and column dropped
+          {{2, 8, 10, 9, 3, 3}},     // two rows and a column dropped
+          {{2, 7, 5, 8, 3, 2}},      // windows overlap
+          {{1, 9, 8, 5, 3, 1}},
+          {{1, 8, 9, 17, 5, 3}},     // overlap, and a column dropped
+          {{4, 6, 9, 16, 2, 3}},     // gaps between the windows
+          {{2, 4, 4, 2, 4, 4}},      // the whole image
+          {{1, 3, 4, 2, 1, 1}},
+          {{1, 5, 4, 3, 1, 2}},
+          {{100, 4, 6, 3, 2, 1}},
+          {{1, 15, 16, 3, 15, 1}},
+          {{2, 16, 17, 2, 16, 1}}};  // the largest window: places up to 255
+}
+
+inline std::vector<MaxPoolArgs> max_pool_gradient_shapes() {
+  return {{{1, 2, 2, 1, 2, 2}}, {{2, 5, 7, 3, 2, 2}}, {{2, 5, 6, 2, 3, 1}}, {{1, 6, 5, 2, 2, 3}}};
+}
+
+inline std::vector<ReluArgs> relu_shapes() { return {{{1, 1}}, {{3, 7}}, {{64, 101}}, {{1000, 3}}}; }
+inline std::vector<ReluArgs> relu_gradient_shapes() { return {{{1, 1}}, {{3, 7}}}; }
+
+inline std::vector<SoftmaxCrossEntropyArgs> softmax_cross_entropy_shapes() {
+  return {{{2, 1}}, {{1, 2}}, {{1, 10}}, {{5, 10}}, {{64, 10}}, {{333, 7}}, {{3, 1000}}};
+}
+inline std::vector<SoftmaxCrossEntropyArgs> softmax_cross_entropy_gradient_shapes() {
+  return {{{1, 2}}, {{3, 5}}, {{7, 10}}};
+}
+
+inline std::vector<SnapshotArgs> snapshot_shapes() { return {{{1}}, {{7}}, {{64}}, {{61706}}}; }
+
+inline std::vector<ApplyGradientArgs> apply_gradient_shapes() {
+  return {{{1}, 0.1f, 0, 0},        {{7}, 0.1f, 0.9f, 0},    {{7}, 0.05f, 0.9f, 1e-2f},
+          {{64}, 0.3f, 0, 1e-2f},   {{65}, 0, 0.5f, 0.5f},   {{61706}, 0.01f, 0.9f, 5e-4f}};
+}
+
+}  // namespace prorata::test

@@ -1,0 +1,213 @@
+// The training loop: every sample once, staleness accounted, nothing lost.
+#include "driver/trainer.h"
+
+#include "driver/evaluation.h"
+#include "codelets/codelet.h"
+#include "models/random.h"
+#include "scheduler/policy.h"
+#include "tests/starpu_fixture.h"
+#include "tests/tiny_networks.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace prorata {
+namespace {
+
+using test::WithStarpu;
+
+constexpr SgdStep kStep{.learning_rate = 0.05f, .momentum = 0.9f, .weight_decay = 0};
+
+struct Fixture {
+  explicit Fixture(std::size_t samples, std::int32_t batch, std::size_t replicas)
+      : data(make(samples)), handles(data), network(test::small_mlp(), 1), trainer(network, batch, replicas), order(samples) {
+    std::iota(order.begin(), order.end(), 0u);
+    Random(1, 7).shuffle(order);
+  }
+
+  static Samples make(std::size_t samples) {
+    Random random(2, 8);
+    Samples s;
+    for (std::size_t i = 0; i < samples; ++i) {
+      s.labels.push_back(static_cast<std::uint8_t>(random.below(3)));
+      for (int f = 0; f < 16; ++f) s.images.push_back(static_cast<std::uint8_t>(random.below(256)));
+    }
+    return s;
+  }
+
+  void run(prorata_balance balance, std::function<bool(const MinibatchResult&)> record) {
+    const Pass pass{.kind = GroupKind::train,
+                    .data = handles.source(),
+                    .order = order,
+                    .step = kStep,
+                    .balance = balance,
+                    .round = 0,
+                    .record = std::move(record)};
+    trainer.run(pass, [] { return false; }, [] {});
+  }
+
+  std::vector<float> parameters() const {
+    std::vector<float> all;
+    for (std::size_t i = 0; i < network.depth(); ++i)
+      if (auto* b = network.parameters(i)) all.insert(all.end(), b->values.span().begin(), b->values.span().end());
+    return all;
+  }
+
+  Samples data;
+  SampleHandles handles;
+  Network network;
+  Trainer trainer;
+  std::vector<std::uint32_t> order;
+};
+
+struct Case {
+  prorata_balance balance;
+  int workers;
+  std::size_t samples;
+  std::int32_t batch;
+  const char* scheduler;
+};
+
+class Epoch : public WithStarpu, public ::testing::WithParamInterface<Case> {};
+
+TEST_P(Epoch, UsesEachSampleExactlyOnceAndCountsEachUpdate) {
+  const Case c = GetParam();
+  start(c.workers, c.scheduler);
+  Fixture f(c.samples, c.batch, default_replicas());
+  std::uint64_t updates = 0;
+  for (int epoch = 1; epoch <= 3; ++epoch) {
+    std::vector<int> used(c.samples, 0);
+    std::uint64_t minibatches = 0;
+    f.run(c.balance, [&](const MinibatchResult& m) {
+      EXPECT_EQ(m.indices.size(), m.samples);
+      for (std::uint32_t i : m.indices) ++used[i];
+      EXPECT_GE(m.worker, 0);
+      EXPECT_LT(m.worker, c.workers);
+      EXPECT_LE(m.started, m.finished);
+      // No more mini-batches can have been applied in between than were in flight beside it while it lived; with one
+      // in flight, none.
+      if (f.trainer.replicas() == 1) EXPECT_EQ(m.staleness, 0u);
+      ++minibatches;
+      return true;
+    });
+    EXPECT_EQ(std::count(used.begin(), used.end(), 1), static_cast<std::ptrdiff_t>(c.samples));
+    EXPECT_EQ(minibatches, (c.samples + static_cast<std::size_t>(c.batch) - 1) / static_cast<std::size_t>(c.batch));
+    updates += minibatches;
+    for (std::size_t i = 0; i < f.network.depth(); ++i)
+      if (auto* block = f.network.parameters(i)) EXPECT_EQ(block->version, updates);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Balances, Epoch,
+    ::testing::Values(Case{PRORATA_PRORATA, 1, 100, 8, "prorata"}, Case{PRORATA_PRORATA, 2, 1001, 8, "prorata"},
+                      Case{PRORATA_PRORATA, 4, 1001, 8, "prorata"}, Case{PRORATA_UNIFORM, 2, 1001, 8, "prorata"},
+                      Case{PRORATA_UNIFORM, 3, 501, 8, "prorata"}, Case{PRORATA_DYNAMIC, 2, 1001, 8, "prorata"},
+                      Case{PRORATA_PRORATA, 2, 5, 8, "prorata"}, Case{PRORATA_UNIFORM, 2, 9, 8, "prorata"},
+                      Case{PRORATA_PRORATA, 2, 1, 1, "prorata"}, Case{PRORATA_UNIFORM, 4, 1, 1, "prorata"},
+                      Case{PRORATA_PRORATA, 2, 1001, 8, "eager"}, Case{PRORATA_PRORATA, 2, 1001, 8, "lws"},
+                      Case{PRORATA_PRORATA, 2, 1001, 8, "dmda"}, Case{PRORATA_PRORATA, 1, 301, 8, "eager"}),
+    [](const auto& info) {
+      const Case& c = info.param;
+      const char* balance[] = {"prorata", "uniform", "dynamic"};
+      return std::string(c.scheduler) + "_" + balance[c.balance] + "_" + std::to_string(c.workers) + "_workers_" +
+             std::to_string(c.samples) + "_by_" + std::to_string(c.batch);
+    });
+
+class OneWorker : public WithStarpu, public ::testing::WithParamInterface<int> {};
+
+TEST_P(OneWorker, HasNoStalenessHoweverManyReplicas) {
+  start(1);
+  Fixture f(400, 4, static_cast<std::size_t>(GetParam()));
+  f.run(PRORATA_PRORATA, [](const MinibatchResult& m) {
+    EXPECT_EQ(m.staleness, 0u);
+    return true;
+  });
+}
+
+TEST_P(OneWorker, GivesTheSameBitsEachTime) {
+  use_first_implementations(true);
+  std::vector<float> first;
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    start(1);
+    // The number of replicas must not matter either.
+    Fixture f(400, 7, static_cast<std::size_t>(repeat == 2 ? 1 : GetParam()));
+    for (int epoch = 0; epoch < 2; ++epoch) f.run(PRORATA_PRORATA, [](const MinibatchResult&) { return true; });
+    if (first.empty())
+      first = f.parameters();
+    else
+      EXPECT_EQ(f.parameters(), first);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Replicas, OneWorker, ::testing::Values(1, 2, 5));
+
+TEST_F(WithStarpu, StalenessIsNoMoreThanTheMinibatchesThatOverlapped) {
+  start(3);
+  Fixture f(4000, 4, default_replicas());
+  std::vector<MinibatchResult> all;
+  f.run(PRORATA_PRORATA, [&](const MinibatchResult& m) {
+    all.push_back(m);
+    return true;
+  });
+  std::uint64_t total = 0;
+  for (const MinibatchResult& m : all) {
+    total += m.staleness;
+    const auto overlapping = std::count_if(all.begin(), all.end(), [&](const MinibatchResult& other) {
+      return other.indices.data() != m.indices.data() && other.started < m.finished && other.finished > m.started;
+    });
+    EXPECT_LE(m.staleness, static_cast<std::uint64_t>(overlapping));
+  }
+  EXPECT_GT(total, 0u) << "three workers that never overlapped";
+}
+
+TEST_F(WithStarpu, SlowedWorkerGetsItsShareUnderProrataAndHalfUnderUniform) {
+  start(2, "prorata", {{1, 8.0}});
+  for (const prorata_balance balance : {PRORATA_PRORATA, PRORATA_UNIFORM}) {
+    Fixture f(4000, 32, default_replicas());
+    int of[2] = {0, 0};
+    f.run(balance, [&](const MinibatchResult& m) {
+      ++of[m.worker];
+      return true;
+    });
+    if (balance == PRORATA_UNIFORM)
+      EXPECT_LE(std::abs(of[0] - of[1]), 1);
+    else
+      EXPECT_LT(of[1] * 2, of[0]);
+  }
+}
+
+TEST_F(WithStarpu, StopsWhenTheRecordSaysSo) {
+  start(2);
+  Fixture f(4000, 4, default_replicas());
+  std::uint64_t minibatches = 0;
+  f.run(PRORATA_PRORATA, [&](const MinibatchResult&) { return ++minibatches < 10; });
+  EXPECT_GE(minibatches, 10u);
+  EXPECT_LE(minibatches, 10 + f.trainer.replicas());
+}
+
+TEST_F(WithStarpu, StopsUnderUniformWithoutWaitingForSharesThatNobodyWillTake) {
+  start(4);
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    Fixture f(400, 4, default_replicas());
+    std::uint64_t minibatches = 0;
+    f.run(PRORATA_UNIFORM, [&](const MinibatchResult&) { return ++minibatches < 7; });
+    EXPECT_LE(minibatches, 7 + f.trainer.replicas());
+  }
+}
+
+TEST_F(WithStarpu, RoundsOfThePolicyAddUpToTheEpoch) {
+  start(2);
+  Fixture f(1000, 8, default_replicas());
+  f.run(PRORATA_PRORATA, [](const MinibatchResult&) { return true; });
+  const PolicyReport report = policy_report(0);
+  ASSERT_EQ(report.workers.size(), 2u);
+  std::int64_t dealt = 0;
+  for (const Round& r : report.rounds) dealt += std::accumulate(r.shares.begin(), r.shares.end(), std::int64_t{0});
+  EXPECT_EQ(dealt, 125);
+}
+
+}  // namespace
+}  // namespace prorata

@@ -1,0 +1,182 @@
+// The task group of a mini-batch: that its gradient is the network's, and that it does what it says.
+#include "models/replica.h"
+
+#include "driver/evaluation.h"
+#include "driver/trainer.h"
+#include "models/random.h"
+#include "tests/starpu_fixture.h"
+#include "tests/tiny_networks.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+namespace prorata {
+namespace {
+
+using test::WithStarpu;
+
+Samples random_samples(const NetworkSpec& spec, std::size_t count, std::uint64_t seed) {
+  Random random(seed, 99);
+  Samples s;
+  for (std::size_t i = 0; i < count; ++i) {
+    s.labels.push_back(static_cast<std::uint8_t>(random.below(static_cast<std::uint64_t>(spec.classes))));
+    for (std::int64_t f = 0; f < spec.input.size(); ++f) s.images.push_back(static_cast<std::uint8_t>(random.below(256)));
+  }
+  return s;
+}
+
+Pass training_pass(const SampleHandles& handles, std::span<const std::uint32_t> order, SgdStep step) {
+  return {.kind = GroupKind::train,
+          .data = handles.source(),
+          .order = order,
+          .step = step,
+          .balance = PRORATA_PRORATA,
+          .round = 0,
+          .record = [](const MinibatchResult&) { return true; }};
+}
+
+void run(Trainer& trainer, const Pass& pass) {
+  trainer.run(pass, [] { return false; }, [] {});
+}
+
+std::vector<float> copy_of(starpu_data_handle_t handle, std::size_t count) {
+  starpu_data_acquire(handle, STARPU_R);
+  const auto* data = reinterpret_cast<const float*>(starpu_vector_get_local_ptr(handle));
+  std::vector<float> values(data, data + count);
+  starpu_data_release(handle);
+  return values;
+}
+
+class GradientOfWholeNetwork : public WithStarpu, public ::testing::WithParamInterface<std::size_t> {};
+
+// For each block, the slope of the mean loss along the gradient's own direction and along random ones.
+//
+// The loss is computed in float by the kernels themselves: its error of about 1e-7 times a few dozen operations, over
+// a step of 2 * 2e-3, is 1e-4 or so; a step this long crosses few kinks of relu and max_pool, each of which adds
+// an error of the order of the step. 2 % of the gradient's length covers both; a wrong term is an error of order 1.
+TEST_P(GradientOfWholeNetwork, AgreesWithFiniteDifferences) {
+  const std::size_t batch = GetParam();
+  start(1);
+  NetworkSpec spec = test::every_layer();
+  const Samples samples = random_samples(spec, batch, 5);
+  Network network(spec, 3);
+  const SampleHandles handles(samples);
+  std::vector<std::uint32_t> order(batch);
+  std::iota(order.begin(), order.end(), 0u);
+  Trainer trainer(network, static_cast<std::int32_t>(batch), 1);
+  const auto loss = [&] { return evaluate(trainer, samples, [] { return false; }).loss; };
+
+  run(trainer, training_pass(handles, order, {.learning_rate = 0, .momentum = 0, .weight_decay = 0}));
+  for (std::size_t i = 0; i < network.depth(); ++i) {
+    ParameterBlock* block = network.parameters(i);
+    if (!block) continue;
+    const std::vector<float> gradient = copy_of(trainer.replica(0).gradient(i), block->values.count);
+    double length = 0;
+    for (float g : gradient) length += static_cast<double>(g) * g;
+    length = std::sqrt(length);
+    ASSERT_GT(length, 1e-3) << network.operation(i).name() << ": too flat to compare anything";
+
+    const std::vector<float> values(block->values.span().begin(), block->values.span().end());
+    Random random(11, i);
+    for (int direction = 0; direction < 4; ++direction) {
+      std::vector<double> d(gradient.size());
+      double norm = 0;
+      for (std::size_t j = 0; j < d.size(); ++j) {
+        d[j] = direction == 0 ? gradient[j] : random.uniform() - 0.5;
+        norm += d[j] * d[j];
+      }
+      norm = std::sqrt(norm);
+      double expected = 0;
+      for (std::size_t j = 0; j < d.size(); ++j) expected += gradient[j] * (d[j] /= norm);
+
+      constexpr double kStep = 2e-3;
+      const auto loss_at = [&](double step) {
+        for (std::size_t j = 0; j < d.size(); ++j) block->values.data[j] = static_cast<float>(values[j] + step * d[j]);
+        return loss();
+      };
+      const double slope = (loss_at(kStep) - loss_at(-kStep)) / (2 * kStep);
+      loss_at(0);
+      EXPECT_NEAR(slope, expected, 0.02 * length) << network.operation(i).name() << ", direction " << direction;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Batches, GradientOfWholeNetwork, ::testing::Values(1, 3, 16));
+
+TEST_F(WithStarpu, ReplicaOfALargerBatchGivesTheSameGradientForAPartialOne) {
+  start(1);
+  NetworkSpec spec = test::every_layer();
+  const Samples samples = random_samples(spec, 3, 5);
+  const SampleHandles handles(samples);
+  const std::vector<std::uint32_t> order = {2, 0, 1};
+  std::vector<std::vector<float>> gradients[2];
+  for (int larger = 0; larger < 2; ++larger) {
+    Network network(spec, 3);
+    Trainer trainer(network, larger ? 8 : 3, 1);
+    run(trainer, training_pass(handles, order, {.learning_rate = 0, .momentum = 0, .weight_decay = 0}));
+    for (std::size_t i = 0; i < network.depth(); ++i)
+      if (network.parameters(i))
+        gradients[larger].push_back(copy_of(trainer.replica(0).gradient(i), network.parameters(i)->values.count));
+  }
+  EXPECT_EQ(gradients[0], gradients[1]);
+}
+
+TEST_F(WithStarpu, TrainingStepMovesParametersAsSgdSays) {
+  start(1);
+  NetworkSpec spec = test::small_mlp();
+  const Samples samples = random_samples(spec, 6, 5);
+  const SampleHandles handles(samples);
+  const std::vector<std::uint32_t> order = {0, 1, 2, 3, 4, 5};
+  Network network(spec, 3);
+  const std::vector<float> before(network.parameters(0)->values.span().begin(), network.parameters(0)->values.span().end());
+  Trainer trainer(network, 6, 1);
+  run(trainer, training_pass(handles, order, {.learning_rate = 0.5f, .momentum = 0.9f, .weight_decay = 0.1f}));
+  const std::vector<float> gradient = copy_of(trainer.replica(0).gradient(0), before.size());
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    // The first velocity is the gradient with its decay. Three roundings of float.
+    const double expected = before[i] - 0.5 * (gradient[i] + 0.1 * before[i]);
+    EXPECT_NEAR(network.parameters(0)->values.data[i], expected, 1e-6);
+  }
+  EXPECT_EQ(network.parameters(0)->version, 1u);
+}
+
+TEST_F(WithStarpu, EvaluationLeavesParametersAlone) {
+  start(2);
+  NetworkSpec spec = test::every_layer();
+  const Samples samples = random_samples(spec, 50, 5);
+  Network network(spec, 3);
+  std::vector<std::vector<float>> before;
+  for (std::size_t i = 0; i < network.depth(); ++i)
+    if (auto* b = network.parameters(i)) before.emplace_back(b->values.span().begin(), b->values.span().end());
+  Trainer trainer(network, 8, 3);
+  const Score first = evaluate(trainer, samples, [] { return false; });
+  const Score second = evaluate(trainer, samples, [] { return false; });
+  EXPECT_EQ(first.samples, 50u);
+  EXPECT_EQ(first.accuracy, second.accuracy);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < network.depth(); ++i)
+    if (auto* b = network.parameters(i)) {
+      EXPECT_TRUE(std::equal(b->values.span().begin(), b->values.span().end(), before[next++].begin()));
+      EXPECT_EQ(b->version, 0u);
+    }
+}
+
+TEST_F(WithStarpu, WeightsAreThoseOfTheSeedWhateverTheWorkers) {
+  NetworkSpec spec = test::every_layer();
+  std::vector<float> first;
+  for (int workers : {1, 2}) {
+    start(workers);
+    const Network network(spec, 42);
+    const auto values = network.parameters(0)->values.span();
+    if (first.empty())
+      first.assign(values.begin(), values.end());
+    else
+      EXPECT_TRUE(std::equal(values.begin(), values.end(), first.begin()));
+  }
+}
+
+}  // namespace
+}  // namespace prorata

@@ -1,0 +1,42 @@
+// Small networks that have every layer, made without a file.
+#pragma once
+
+#include "models/specification.h"
+
+namespace prorata::test {
+
+inline LayerSpec layer(std::string name, decltype(LayerSpec::type) type, ImageShape input, ImageShape output) {
+  return {std::move(name), type, input, output};
+}
+
+// conv2d + relu (fused), max_pool, a relu of its own, conv2d with stride, flatten, dense + relu (fused), dense.
+inline NetworkSpec every_layer() {
+  NetworkSpec spec;
+  spec.name = "every-layer";
+  spec.input = {9, 8, 2};
+  spec.classes = 4;
+  spec.defaults = {};
+  spec.layers = {layer("conv1", Conv2dSpec{3, 3, 1, 1}, {9, 8, 2}, {9, 8, 3}),
+                 layer("1", ReluSpec{}, {9, 8, 3}, {9, 8, 3}),
+                 layer("2", MaxPoolSpec{2, 2}, {9, 8, 3}, {4, 4, 3}),
+                 layer("3", ReluSpec{}, {4, 4, 3}, {4, 4, 3}),
+                 layer("conv2", Conv2dSpec{5, 3, 2, 1}, {4, 4, 3}, {2, 2, 5}),
+                 layer("5", FlattenSpec{}, {2, 2, 5}, {1, 1, 20}),
+                 layer("fc1", DenseSpec{7}, {1, 1, 20}, {1, 1, 7}),
+                 layer("7", ReluSpec{}, {1, 1, 7}, {1, 1, 7}),
+                 layer("fc2", DenseSpec{4}, {1, 1, 7}, {1, 1, 4})};
+  return spec;
+}
+
+// Flatten, dense + relu, dense.
+inline NetworkSpec small_mlp() {
+  NetworkSpec spec;
+  spec.name = "small-mlp";
+  spec.input = {4, 4, 1};
+  spec.classes = 3;
+  spec.layers = {layer("0", FlattenSpec{}, {4, 4, 1}, {1, 1, 16}), layer("fc1", DenseSpec{8}, {1, 1, 16}, {1, 1, 8}),
+                 layer("2", ReluSpec{}, {1, 1, 8}, {1, 1, 8}), layer("fc2", DenseSpec{3}, {1, 1, 8}, {1, 1, 3})};
+  return spec;
+}
+
+}  // namespace prorata::test
