@@ -133,6 +133,8 @@ class TrainingRun {
     for (WorkerSummary& w : summary_.workers)
       if (w.kind == "cpu") w.busy_seconds += cpu_busy_seconds(w.id);
     summary_.train_loss = epoch_tally_.mean_loss();
+    const std::vector<Round> rounds = policy_report(0).rounds;
+    summary_.rounds.insert(summary_.rounds.end(), rounds.begin(), rounds.end());
     flush_intervals();
     if (diverged_)
       summary_.stopped_by = kDiverged;
@@ -257,7 +259,6 @@ int run_train(const TrainOptions& o) {
            " worker(s), scheduler " + summary.scheduler + ", balance " + summary.balance);
   TrainingRun(o, network, data, summary, out).run();
 
-  summary.rounds = policy_report(0).rounds;
   for (WorkerSummary& w : summary.workers) {
     const double seconds = prorata_expected_seconds(0, w.id, static_cast<std::uint32_t>(GroupKind::train),
                                                     static_cast<std::uint32_t>(summary.batch));

@@ -12,6 +12,7 @@ Ledger::Ledger(std::size_t workers)
     : workers_(workers, Worker{.seconds = std::numeric_limits<double>::quiet_NaN()}) {}
 
 void Ledger::begin(Balance balance, std::int64_t minibatches, std::int64_t round, double now) {
+  rounds_.clear();
   balance_ = balance;
   remaining_ = minibatches;
   round_size_ = std::max<std::int64_t>(1, round);

@@ -54,7 +54,7 @@ class Ledger {
 
   std::int64_t remaining() const { return remaining_; }  // not yet taken of the phase; <= 0: its end has passed
   std::int64_t credit(std::size_t worker) const { return workers_[worker].credit; }
-  // The rounds of all phases so far; the current one is the last and has no measured time yet.
+  // The rounds of this phase so far; the current one is the last and has no measured time yet.
   const std::vector<Round>& rounds() const { return rounds_; }
 
  private:

@@ -8,7 +8,7 @@
 
 namespace prorata {
 
-// The rounds dealt so far, with shares in the order of `workers`. Empty where another policy is in force.
+// The rounds of the current phase, with shares in the order of `workers`. Empty where another policy is in force.
 struct PolicyReport {
   std::vector<int> workers;  // StarPU's worker ids
   std::vector<Round> rounds;

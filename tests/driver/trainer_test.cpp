@@ -88,7 +88,9 @@ TEST_P(Epoch, UsesEachSampleExactlyOnceAndCountsEachUpdate) {
       EXPECT_LE(m.started, m.finished);
       // No more mini-batches can have been applied in between than were in flight beside it while it lived; with one
       // in flight, none.
-      if (f.trainer.replicas() == 1) EXPECT_EQ(m.staleness, 0u);
+      if (f.trainer.replicas() == 1) {
+        EXPECT_EQ(m.staleness, 0u);
+      }
       ++minibatches;
       return true;
     });
@@ -96,8 +98,19 @@ TEST_P(Epoch, UsesEachSampleExactlyOnceAndCountsEachUpdate) {
     EXPECT_EQ(minibatches, (c.samples + static_cast<std::size_t>(c.batch) - 1) / static_cast<std::size_t>(c.batch));
     updates += minibatches;
     for (std::size_t i = 0; i < f.network.depth(); ++i)
-      if (auto* block = f.network.parameters(i)) EXPECT_EQ(block->version, updates);
+      if (auto* block = f.network.parameters(i)) {
+        EXPECT_EQ(block->version, updates);
+      }
   }
+}
+
+std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.samples << " by " << c.batch; }
+
+std::string name_of(const ::testing::TestParamInfo<Case>& tested) {
+  constexpr const char* kBalances[] = {"prorata", "uniform", "dynamic"};
+  const Case& c = tested.param;
+  return std::string(c.scheduler) + "_" + kBalances[c.balance] + "_" + std::to_string(c.workers) + "_workers_" +
+         std::to_string(c.samples) + "_by_" + std::to_string(c.batch);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -109,12 +122,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{PRORATA_PRORATA, 2, 1, 1, "prorata"}, Case{PRORATA_UNIFORM, 4, 1, 1, "prorata"},
                       Case{PRORATA_PRORATA, 2, 1001, 8, "eager"}, Case{PRORATA_PRORATA, 2, 1001, 8, "lws"},
                       Case{PRORATA_PRORATA, 2, 1001, 8, "dmda"}, Case{PRORATA_PRORATA, 1, 301, 8, "eager"}),
-    [](const auto& info) {
-      const Case& c = info.param;
-      const char* balance[] = {"prorata", "uniform", "dynamic"};
-      return std::string(c.scheduler) + "_" + balance[c.balance] + "_" + std::to_string(c.workers) + "_workers_" +
-             std::to_string(c.samples) + "_by_" + std::to_string(c.batch);
-    });
+    name_of);
 
 class OneWorker : public WithStarpu, public ::testing::WithParamInterface<int> {};
 

@@ -26,10 +26,11 @@ TEST(Layers, CountsParametersAsPyTorchDoes) {
 
 TEST(Layers, MapsPyTorchsWeightsOneToOne) {
   const auto operations = make_operations(test::every_layer());
-  const ImageShape before_flatten{2, 2, 5};
+  ImageShape before{9, 8, 2};
   for (const auto& op : operations) {
     std::set<std::size_t> places;
-    for (std::size_t i = 0; i < op->weight_count(); ++i) places.insert(op->torch_weight_index(i, before_flatten));
+    for (std::size_t i = 0; i < op->weight_count(); ++i) places.insert(op->torch_weight_index(i, before));
+    before = op->output();
     EXPECT_EQ(places.size(), op->weight_count()) << op->name();
     if (!places.empty()) {
       EXPECT_EQ(*places.rbegin(), op->weight_count() - 1) << op->name();

@@ -54,9 +54,9 @@ class GradientOfWholeNetwork : public WithStarpu, public ::testing::WithParamInt
 
 // For each block, the slope of the mean loss along the gradient's own direction and along random ones.
 //
-// The loss is computed in float by the kernels themselves: its error of about 1e-7 times a few dozen operations, over
-// a step of 2 * 2e-3, is 1e-4 or so; a step this long crosses few kinks of relu and max_pool, each of which adds
-// an error of the order of the step. 2 % of the gradient's length covers both; a wrong term is an error of order 1.
+// The loss is computed in float by the kernels themselves: its error of about 1e-7, over a step of 2e-4 in all, is 5e-4;
+// a longer step crosses kinks of relu and max_pool (at 3e-4 one of them already costs 2 %). The gradients here are
+// 0.3 to 1.5 long, so 1 % of the length is the tolerance; a wrong term is an error of order 1.
 TEST_P(GradientOfWholeNetwork, AgreesWithFiniteDifferences) {
   const std::size_t batch = GetParam();
   start(1);
@@ -77,7 +77,7 @@ TEST_P(GradientOfWholeNetwork, AgreesWithFiniteDifferences) {
     double length = 0;
     for (float g : gradient) length += static_cast<double>(g) * g;
     length = std::sqrt(length);
-    ASSERT_GT(length, 1e-3) << network.operation(i).name() << ": too flat to compare anything";
+    ASSERT_GT(length, 0.2) << network.operation(i).name() << ": too flat to compare anything";
 
     const std::vector<float> values(block->values.span().begin(), block->values.span().end());
     Random random(11, i);
@@ -92,14 +92,14 @@ TEST_P(GradientOfWholeNetwork, AgreesWithFiniteDifferences) {
       double expected = 0;
       for (std::size_t j = 0; j < d.size(); ++j) expected += gradient[j] * (d[j] /= norm);
 
-      constexpr double kStep = 2e-3;
+      constexpr double kStep = 1e-4;
       const auto loss_at = [&](double step) {
         for (std::size_t j = 0; j < d.size(); ++j) block->values.data[j] = static_cast<float>(values[j] + step * d[j]);
         return loss();
       };
       const double slope = (loss_at(kStep) - loss_at(-kStep)) / (2 * kStep);
       loss_at(0);
-      EXPECT_NEAR(slope, expected, 0.02 * length) << network.operation(i).name() << ", direction " << direction;
+      EXPECT_NEAR(slope, expected, 0.01 * length) << network.operation(i).name() << ", direction " << direction;
     }
   }
 }
