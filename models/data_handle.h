@@ -3,6 +3,7 @@
 
 #include <starpu.h>
 
+#include <atomic>
 #include <cstdint>
 #include <utility>
 
@@ -15,6 +16,7 @@ class DataHandle {
   // `count` elements wherever StarPU needs them first: for what only tasks touch.
   static DataHandle temporary(std::size_t count, std::size_t element_size) {
     DataHandle h;
+    ++alive_;
     starpu_vector_data_register(&h.handle_, -1, 0, static_cast<std::uint32_t>(count), element_size);
     return h;
   }
@@ -23,6 +25,7 @@ class DataHandle {
   template <class T>
   static DataHandle in_main_memory(T* data, std::size_t count) {
     DataHandle h;
+    ++alive_;
     starpu_vector_data_register(&h.handle_, STARPU_MAIN_RAM, reinterpret_cast<std::uintptr_t>(data),
                                 static_cast<std::uint32_t>(count), sizeof(T));
     return h;
@@ -34,8 +37,13 @@ class DataHandle {
     return *this;
   }
   ~DataHandle() {
-    if (handle_) starpu_data_unregister(handle_);
+    if (!handle_) return;
+    starpu_data_unregister(handle_);
+    --alive_;
   }
+
+  // How many are registered now: to see that none is left behind.
+  static long alive() { return alive_; }
 
   starpu_data_handle_t get() const { return handle_; }
 
@@ -48,6 +56,7 @@ class DataHandle {
 
  private:
   starpu_data_handle_t handle_ = nullptr;
+  inline static std::atomic<long> alive_{0};
 };
 
 }  // namespace prorata

@@ -187,6 +187,24 @@ TEST_F(WithStarpu, SlowedWorkerGetsItsShareUnderProrataAndHalfUnderUniform) {
   }
 }
 
+TEST_F(WithStarpu, HandlesDoNotGrowOverEpochs) {
+  EXPECT_EQ(DataHandle::alive(), 0);
+  start(2);
+  {
+    Fixture f(500, 8, default_replicas());
+    const auto epoch = [&] {
+      f.run(PRORATA_PRORATA, [](const MinibatchResult&) { return true; });
+      evaluate(f.trainer, f.data, [] { return false; });
+    };
+    epoch();
+    const long handles = DataHandle::alive();
+    EXPECT_GT(handles, 0);
+    for (int i = 0; i < 20; ++i) epoch();
+    EXPECT_EQ(DataHandle::alive(), handles);
+  }
+  EXPECT_EQ(DataHandle::alive(), 0);
+}
+
 TEST_F(WithStarpu, StopsWhenTheRecordSaysSo) {
   start(2);
   Fixture f(4000, 4, default_replicas());
