@@ -156,6 +156,9 @@ Runtime::Runtime(const RuntimeOptions& options) {
   if (!options.verbose) set_default("STARPU_SILENT", "1");
   // A busy machine's outliers would flush a model again and again at StarPU's 50 %.
   set_default("STARPU_HISTORY_MAX_ERROR", "200");
+  // No codelet has an implementation for them yet, and StarPU would set a CPU core aside for each.
+  set_default("STARPU_NCUDA", "0");
+  set_default("STARPU_NOPENCL", "0");
   if (!options.slowdown.empty()) use_emulated_models(options.slowdown);
 
   starpu_conf conf;

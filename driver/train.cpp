@@ -102,7 +102,6 @@ class TrainingRun {
       if (summary_.stopped_by.empty()) close_epoch(epoch);
     }
     if (summary_.stopped_by != kDiverged) write_parameters(network_, out_.checkpoint());
-    else if (summary_.epochs == 0) std::filesystem::remove(out_.checkpoint());
   }
 
   static constexpr const char* kDiverged = "divergence";
@@ -136,23 +135,26 @@ class TrainingRun {
     const std::vector<Round> rounds = policy_report(0).rounds;
     summary_.rounds.insert(summary_.rounds.end(), rounds.begin(), rounds.end());
     flush_intervals();
-    if (diverged_)
-      summary_.stopped_by = kDiverged;
-    else if (const int signal = StopSignal::caught(); signal != 0)
+    note_signal();
+    if (diverged_) summary_.stopped_by = kDiverged;
+  }
+
+  void note_signal() {
+    if (const int signal = StopSignal::caught(); signal != 0)
       summary_.stopped_by = signal == SIGINT ? "SIGINT" : "SIGTERM";
   }
 
   void close_epoch(int epoch) {
-    const Score test = evaluate(trainer_, data_.test, [] { return StopSignal::caught() != 0; });
-    auto line = metrics_line("epoch", epoch, epoch_tally_, epoch_seconds_);
-    if (test.complete) {
-      summary_.tested = true;
-      summary_.test_loss = test.loss;
-      summary_.test_accuracy = test.accuracy;
-      line["test_loss"] = std::isfinite(test.loss) ? nlohmann::ordered_json(test.loss) : nullptr;
-      line["test_accuracy"] = test.accuracy;
-    }
     summary_.epochs = epoch;
+    const Score test = evaluate(trainer_, data_.test, [] { return StopSignal::caught() != 0; });
+    note_signal();
+    if (!test.complete) return;
+    summary_.tested = true;
+    summary_.test_loss = test.loss;
+    summary_.test_accuracy = test.accuracy;
+    auto line = metrics_line("epoch", epoch, epoch_tally_, epoch_seconds_);
+    line["test_loss"] = std::isfinite(test.loss) ? nlohmann::ordered_json(test.loss) : nullptr;
+    line["test_accuracy"] = test.accuracy;
     out_.append_metrics(line);
     progress_.clear();
     char text[200];

@@ -34,6 +34,9 @@ RunDirectory::RunDirectory(const std::optional<fs::path>& wanted, const std::str
     throw InputError(path_.string() + ": is not empty; name another folder with --out, or give --overwrite");
   fs::create_directories(path_ / "checkpoint", error);
   if (error) throw InputError(path_.string() + ": cannot be made: " + error.message() + "; name another with --out");
+  // What an overwritten run left must not pass for this one's.
+  fs::remove(path_ / "summary.json", error);
+  fs::remove(checkpoint(), error);
   const fs::path metrics = path_ / "metrics.jsonl";
   metrics_.open(metrics, std::ios::trunc);
   if (!metrics_) throw InputError(metrics.string() + ": cannot be written: " + std::strerror(errno));
