@@ -14,9 +14,7 @@ void sgd(const ApplyGradientArgs& args, float* __restrict params, float* __restr
 
 }  // namespace
 
-const Codelet apply_gradient{"apply_gradient",
-                             {STARPU_RW, STARPU_RW, STARPU_R},
-                             footprint_of<ApplyGradientArgs>(),
-                             {{"loops", cpu<sgd>}}};
+const Codelet apply_gradient{
+    "apply_gradient", {STARPU_RW, STARPU_RW, STARPU_R}, footprint_of<ApplyGradientArgs>(), {{"loops", cpu<sgd>}}};
 
 }  // namespace prorata

@@ -126,8 +126,8 @@ void backward_parameters(const Conv2dArgs& args, const float* x, const float* y,
   onednn::cached<BackwardWeights>(args.shape).run(x, dy, dparams, dparams + args.shape.weights());
 }
 
-void backward(const Conv2dArgs& args, const float* x, const float* params, const float* y, float* dy,
-              float* dparams, float* dx) {
+void backward(const Conv2dArgs& args, const float* x, const float* params, const float* y, float* dy, float* dparams,
+              float* dx) {
   backward_parameters(args, x, y, dy, dparams);
   onednn::cached<BackwardData>(args.shape).run(params, dy, dx);
 }

@@ -22,8 +22,8 @@ void backward_parameters(const DenseArgs& args, const float* x, const float* y, 
 }
 
 template <Gemm gemm>
-void backward(const DenseArgs& args, const float* x, const float* params, const float* y, float* dy,
-              float* dparams, float* dx) {
+void backward(const DenseArgs& args, const float* x, const float* params, const float* y, float* dy, float* dparams,
+              float* dx) {
   backward_parameters<gemm>(args, x, y, dy, dparams);
   gemm(Transpose::no, Transpose::no, args.shape.batch, args.shape.inputs, args.shape.outputs, dy, params, dx);
 }

@@ -17,9 +17,7 @@ void loops(const GatherBatchArgs& args, const std::uint8_t* images, const std::u
 
 }  // namespace
 
-const Codelet gather_batch{"gather_batch",
-                           {STARPU_R, STARPU_R, STARPU_W, STARPU_W},
-                           footprint_of<GatherBatchArgs>(),
-                           {{"loops", cpu<loops>}}};
+const Codelet gather_batch{
+    "gather_batch", {STARPU_R, STARPU_R, STARPU_W, STARPU_W}, footprint_of<GatherBatchArgs>(), {{"loops", cpu<loops>}}};
 
 }  // namespace prorata

@@ -82,7 +82,8 @@ struct Pooling {
         none{0, 0},
         // Negative end padding drops the rows and columns that fill no window.
         end{(s.out_height() - 1) * s.stride + s.window - s.height, (s.out_width() - 1) * s.stride + s.window - s.width},
-        forward_description({dnnl::prop_kind::forward_training, algorithm::pooling_max, x, y, strides, window, none, end},
+        forward_description({dnnl::prop_kind::forward_training, algorithm::pooling_max, x, y, strides, window, none,
+                             end},
                             onednn::engine()),
         backward_description({algorithm::pooling_max, x, y, strides, window, none, end}, onednn::engine(),
                              forward_description),

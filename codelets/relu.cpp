@@ -19,8 +19,7 @@ void backward(const ReluArgs& args, const float* y, const float* dy, float* dx) 
 
 }  // namespace
 
-const Codelet relu_forward{
-    "relu_forward", {STARPU_R, STARPU_W}, footprint_of<ReluArgs>(), {{"loops", cpu<forward>}}};
+const Codelet relu_forward{"relu_forward", {STARPU_R, STARPU_W}, footprint_of<ReluArgs>(), {{"loops", cpu<forward>}}};
 
 const Codelet relu_backward{
     "relu_backward", {STARPU_R, STARPU_R, STARPU_W}, footprint_of<ReluArgs>(), {{"loops", cpu<backward>}}};

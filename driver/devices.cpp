@@ -16,7 +16,9 @@ int run_devices(const DevicesOptions& o) {
               << starpu_version() << std::endl;
     return exit_done;
   }
-  const auto or_null = [](int number) { return number < 0 ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(number); };
+  const auto or_null = [](int number) {
+    return number < 0 ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(number);
+  };
   nlohmann::ordered_json workers = nlohmann::ordered_json::array();
   for (const WorkerPlace& p : places)
     workers.push_back({{"id", p.id},

@@ -16,8 +16,9 @@ namespace {
 using namespace prorata;
 
 int run(int argc, char** argv) {
-  CLI::App app{"Prorata trains neural networks on all the unlike devices of a machine at once, each in proportion to its "
-               "speed. StarPU runs the tasks; its environment variables work (STARPU_SCHED=help lists the policies)."};
+  CLI::App app{
+      "Prorata trains neural networks on all the unlike devices of a machine at once, each in proportion to its "
+      "speed. StarPU runs the tasks; its environment variables work (STARPU_SCHED=help lists the policies)."};
   app.name("prorata");
   app.require_subcommand(1);
   app.set_version_flag("--version", PRORATA_VERSION);

@@ -28,8 +28,7 @@ CLI::Validator between(double least, double most, bool open_at_least = false) {
 
 CLI::App* add_subcommand(CLI::App& app, const char* name, const char* what, CommonOptions& o) {
   CLI::App* sub = app.add_subcommand(name, what);
-  sub->add_option("--config", o.config, "Take options from this TOML file; the command line wins")
-      ->type_name("FILE");
+  sub->add_option("--config", o.config, "Take options from this TOML file; the command line wins")->type_name("FILE");
   sub->add_flag("--json", o.json, "Print the result as JSON on standard output, and nothing else there");
   sub->add_flag("-q,--quiet", o.quiet, "Say only what is wrong");
   sub->add_flag("-v,--verbose", o.verbose, "Let StarPU talk, too");
@@ -53,9 +52,10 @@ void add_data(CLI::App* sub, DataOptions& o) {
 std::vector<std::pair<int, double>> parse_slowdown(const std::string& text) {
   std::vector<std::pair<int, double>> result;
   const auto fail = [&] {
-    throw CLI::ValidationError("--slowdown", "'" + text +
-                                                 "' is not WORKER:FACTOR[,WORKER:FACTOR...] with workers from 0 on, each "
-                                                 "once, and factors from 1 to 1000");
+    throw CLI::ValidationError("--slowdown",
+                               "'" + text +
+                                   "' is not WORKER:FACTOR[,WORKER:FACTOR...] with workers from 0 on, each "
+                                   "once, and factors from 1 to 1000");
   };
   const char* at = text.data();
   const char* const end = at + text.size();

@@ -43,9 +43,9 @@ struct TrainOptions {
   prorata_balance balance = PRORATA_PRORATA;
   std::string share = "count";
   std::string consistency = "asp";
-  std::uint32_t round = 0;                         // mini-batches a round; 0: 8 a worker
-  std::optional<std::uint32_t> replicas;           // without a value: default_replicas()
-  std::optional<bool> deterministic;               // without a value: with one worker
+  std::uint32_t round = 0;                // mini-batches a round; 0: 8 a worker
+  std::optional<std::uint32_t> replicas;  // without a value: default_replicas()
+  std::optional<bool> deterministic;      // without a value: with one worker
   std::vector<std::pair<int, double>> slowdown;
   std::optional<std::filesystem::path> out;
   bool overwrite = false;

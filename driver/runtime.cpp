@@ -48,8 +48,9 @@ void lift_submission_limit() {
   if (!environment("STARPU_LIMIT_MAX_SUBMITTED_TASKS") && !environment("STARPU_LIMIT_MIN_SUBMITTED_TASKS")) return;
   ::unsetenv("STARPU_LIMIT_MAX_SUBMITTED_TASKS");
   ::unsetenv("STARPU_LIMIT_MIN_SUBMITTED_TASKS");
-  log_warning("STARPU_LIMIT_MAX_SUBMITTED_TASKS and STARPU_LIMIT_MIN_SUBMITTED_TASKS are ignored: what is in flight "
-              "is bounded by --replicas");
+  log_warning(
+      "STARPU_LIMIT_MAX_SUBMITTED_TASKS and STARPU_LIMIT_MIN_SUBMITTED_TASKS are ignored: what is in flight "
+      "is bounded by --replicas");
 }
 
 // The policy to hand to StarPU, null for one of StarPU's own, which STARPU_SCHED then names.
@@ -113,7 +114,8 @@ void use_emulated_models(const std::vector<std::pair<int, double>>& slowdown) {
   for (const auto& [worker, factor] : slowdown)
     factors += "-" + std::to_string(worker) + "x" + std::to_string(std::lround(factor * 100));
   std::string host = environment("STARPU_HOSTNAME").value_or(host_name()) + "-slowed";
-  if (host.size() + factors.size() > kLongestHostName) factors = "-" + std::to_string(std::hash<std::string>()(factors));
+  if (host.size() + factors.size() > kLongestHostName)
+    factors = "-" + std::to_string(std::hash<std::string>()(factors));
   host = host.substr(0, kLongestHostName - std::min(kLongestHostName, factors.size())) + factors;
   ::setenv("STARPU_HOSTNAME", host.c_str(), 1);
   set_default("STARPU_PERF_MODEL_HOMOGENEOUS_CPU", "0");

@@ -125,7 +125,8 @@ class TrainingRun {
                     .record = [this](const MinibatchResult& m) { return record(m); }};
     reset_cpu_busy_seconds();
     interval_start_ = epoch_start_ = starpu_timing_now() * 1e-6;
-    trainer_.run(pass, [] { return StopSignal::caught() != 0; }, [this] { tick(); });
+    trainer_.run(
+        pass, [] { return StopSignal::caught() != 0; }, [this] { tick(); });
     epoch_seconds_ = starpu_timing_now() * 1e-6 - epoch_start_;
 
     summary_.wall_seconds += epoch_seconds_;
@@ -233,8 +234,8 @@ int exit_code_of(const Summary& summary, const RunDirectory& out) {
   if (summary.stopped_by == TrainingRun::kDiverged) {
     log_error("training diverged: the loss is not finite in epoch " + std::to_string(summary.epochs + 1) +
               "; try a smaller --lr. " +
-              (summary.epochs > 0 ? "The checkpoint of epoch " + std::to_string(summary.epochs) + " is kept: " +
-                                        out.checkpoint().string()
+              (summary.epochs > 0 ? "The checkpoint of epoch " + std::to_string(summary.epochs) +
+                                        " is kept: " + out.checkpoint().string()
                                   : std::string("No epoch was completed, so there is no checkpoint.")));
     return exit_diverged;
   }

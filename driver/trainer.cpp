@@ -94,8 +94,6 @@ void Trainer::submit_next(Replica& replica) {
   }
 }
 
-std::size_t default_replicas() {
-  return starpu_worker_get_count() + (groups_are_bound() ? 1 : 0);
-}
+std::size_t default_replicas() { return starpu_worker_get_count() + (groups_are_bound() ? 1 : 0); }
 
 }  // namespace prorata

@@ -30,7 +30,7 @@ struct Pass {
   std::span<const std::uint32_t> order;  // the samples, in the order in which they are dealt
   SgdStep step;                          // for training
   prorata_balance balance;
-  std::uint32_t round;                   // groups a round; 0: the policy's choice
+  std::uint32_t round;  // groups a round; 0: the policy's choice
   // Called once a mini-batch, one call at a time, from worker threads. Returns whether to go on.
   std::function<bool(const MinibatchResult&)> record;
 };

@@ -129,8 +129,8 @@ std::vector<std::unique_ptr<const Operation>> make_operations(const NetworkSpec&
   for (std::size_t i = 0; i < spec.layers.size(); ++i) {
     const LayerSpec& layer = spec.layers[i];
     const bool relu = i + 1 < spec.layers.size() && std::holds_alternative<ReluSpec>(spec.layers[i + 1].type);
-    const bool fused = relu && (std::holds_alternative<DenseSpec>(layer.type) ||
-                                std::holds_alternative<Conv2dSpec>(layer.type));
+    const bool fused =
+        relu && (std::holds_alternative<DenseSpec>(layer.type) || std::holds_alternative<Conv2dSpec>(layer.type));
     std::visit(Overloaded{[&](const DenseSpec&) { operations.push_back(std::make_unique<Dense>(layer, fused)); },
                           [&](const Conv2dSpec& s) { operations.push_back(std::make_unique<Conv2d>(layer, s, fused)); },
                           [&](const MaxPoolSpec& s) { operations.push_back(std::make_unique<MaxPool>(layer, s)); },

@@ -57,7 +57,7 @@ struct LayerBuffers {
   starpu_data_handle_t dparams;  // null where there are none
   starpu_data_handle_t dx;       // null for the first operation: nobody needs it
   starpu_data_handle_t dy;
-  starpu_data_handle_t extra;    // extra_bytes() a sample; null where there are none
+  starpu_data_handle_t extra;  // extra_bytes() a sample; null where there are none
 };
 
 class Operation {

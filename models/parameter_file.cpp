@@ -113,7 +113,8 @@ void read_parameters(Network& network, const fs::path& file) {
   in.seekg(0);
 
   std::uint64_t length = 0;
-  if (size < sizeof(length)) fail("not a safetensors file: it has " + std::to_string(size) + " bytes, at least 8 are expected");
+  if (size < sizeof(length))
+    fail("not a safetensors file: it has " + std::to_string(size) + " bytes, at least 8 are expected");
   in.read(reinterpret_cast<char*>(&length), sizeof(length));
   if (length > kLongestHeader || length > size - sizeof(length))
     fail("not a safetensors file, or truncated: at byte 0 it says that its header has " + std::to_string(length) +
@@ -131,28 +132,34 @@ void read_parameters(Network& network, const fs::path& file) {
     if (name == "__metadata__") continue;
     bool known = false;
     for (const Tensor& t : tensors) known |= t.name == name;
-    if (!known) fail("has a tensor '" + name + "' that the network '" + network.spec().name + "' does not have; is it of another network?");
+    if (!known)
+      fail("has a tensor '" + name + "' that the network '" + network.spec().name +
+           "' does not have; is it of another network?");
   }
 
   std::map<std::string, std::vector<float>> values;
   for (const Tensor& t : tensors) {
     const std::string of = "tensor '" + t.name + "' ";
-    if (!header.contains(t.name)) fail("has no tensor '" + t.name + "', which the network '" + network.spec().name + "' needs; is it of another network?");
+    if (!header.contains(t.name))
+      fail("has no tensor '" + t.name + "', which the network '" + network.spec().name +
+           "' needs; is it of another network?");
     const auto& entry = header.at(t.name);
     const auto expected = nlohmann::json(t.shape).dump();
-    if (!entry.is_object() || entry.value("dtype", nlohmann::json()) != "F32")
-      fail(of + "must have dtype F32");
+    if (!entry.is_object() || entry.value("dtype", nlohmann::json()) != "F32") fail(of + "must have dtype F32");
     if (entry.value("shape", nlohmann::json()) != nlohmann::json(t.shape))
       fail(of + "must have the shape " + expected + ", but has " + entry.value("shape", nlohmann::json()).dump());
     const auto offsets = entry.value("data_offsets", nlohmann::json());
-    if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned())
+    if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
+        !offsets[1].is_number_unsigned())
       fail(of + "must have data_offsets [begin, end]");
     const auto begin = offsets[0].get<std::uint64_t>();
     const auto end = offsets[1].get<std::uint64_t>();
     if (end < begin || end - begin != t.count * sizeof(float))
-      fail(of + "must take " + std::to_string(t.count * sizeof(float)) + " bytes, but its data_offsets are " + offsets.dump());
+      fail(of + "must take " + std::to_string(t.count * sizeof(float)) + " bytes, but its data_offsets are " +
+           offsets.dump());
     if (end > data_size)
-      fail(of + "ends at byte " + std::to_string(data_start + end) + ", but the file has " + std::to_string(size) + "; it is truncated");
+      fail(of + "ends at byte " + std::to_string(data_start + end) + ", but the file has " + std::to_string(size) +
+           "; it is truncated");
     auto& v = values[t.name];
     v.resize(t.count);
     in.seekg(static_cast<std::streamoff>(data_start + begin));

@@ -22,7 +22,8 @@ Replica::Replica(Network& network, std::int32_t batch, Overlap overlap, std::fun
   for (std::size_t i = 0; i < network.depth(); ++i) {
     const Operation& op = network.operation(i);
     const std::size_t outputs = static_cast<std::size_t>(op.output().size()) * batch;
-    Layer layer{DataHandle::temporary(outputs, sizeof(float)), DataHandle::temporary(outputs, sizeof(float)), {}, {}, {}};
+    Layer layer{
+        DataHandle::temporary(outputs, sizeof(float)), DataHandle::temporary(outputs, sizeof(float)), {}, {}, {}};
     if (const std::size_t count = op.parameter_count()) {
       if (copies_) layer.snapshot = DataHandle::temporary(count, sizeof(float));
       layer.dparams = DataHandle::temporary(count, sizeof(float));
@@ -78,8 +79,7 @@ void Replica::plan_training() {
                SnapshotArgs{{static_cast<std::int32_t>(block->values.count)}});
     mark(g.snapshot_of, &blocks_[i]);
   }
-  for (std::size_t i = 0; i < layers_.size(); ++i)
-    network_.operation(i).plan_forward(g.plan, buffers(i, !copies_));
+  for (std::size_t i = 0; i < layers_.size(); ++i) network_.operation(i).plan_forward(g.plan, buffers(i, !copies_));
   plan_loss(g);
   for (std::size_t i = layers_.size(); i-- > 0;) {
     network_.operation(i).plan_backward(g.plan, buffers(i, !copies_));
@@ -127,8 +127,7 @@ void Replica::submit_evaluation(const DataSource& data, std::span<const std::uin
   submit(evaluation_, data, indices, sequence);
 }
 
-void Replica::submit(Group& g, const DataSource& data, std::span<const std::uint32_t> indices,
-                     std::uint64_t sequence) {
+void Replica::submit(Group& g, const DataSource& data, std::span<const std::uint32_t> indices, std::uint64_t sequence) {
   const auto samples = static_cast<std::uint32_t>(indices.size());
   const std::size_t count = g.plan.tasks().size();
   g.plan.set_batch(static_cast<std::int32_t>(samples));
@@ -178,8 +177,8 @@ void Replica::submit(Group& g, const DataSource& data, std::span<const std::uint
 
   for (starpu_task* task : tasks)
     if (const int error = starpu_task_submit(task); error != 0)
-      throw std::runtime_error(std::string("StarPU refused the task ") + task->cl->name + ": " +
-                               std::strerror(-error) + "; no worker can run it");
+      throw std::runtime_error(std::string("StarPU refused the task ") + task->cl->name + ": " + std::strerror(-error) +
+                               "; no worker can run it");
 }
 
 void Replica::on_begin(void* arg) {

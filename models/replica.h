@@ -45,10 +45,10 @@ struct SgdStep {
 
 // The record of one mini-batch.
 struct MinibatchResult {
-  int worker = -1;              // that began it; under the policy `prorata`, that did all of it
+  int worker = -1;  // that began it; under the policy `prorata`, that did all of it
   std::uint32_t samples = 0;
   std::span<const std::uint32_t> indices;  // which samples
-  double loss = 0;              // sum over the samples
+  double loss = 0;                         // sum over the samples
   std::uint32_t correct = 0;
   std::uint64_t staleness = 0;  // updates by others between snapshot and apply; the largest over the blocks
   double started = 0;           // seconds, of starpu_timing_now(): a worker took its first task

@@ -21,9 +21,7 @@ class Reader {
   Reader(const fs::path& file, const Table& table, std::string what)
       : file_(file), table_(table), what_(std::move(what)) {}
 
-  [[noreturn]] void fail(const Table& at, const std::string& sentence) const {
-    fail_at(file_, at, sentence);
-  }
+  [[noreturn]] void fail(const Table& at, const std::string& sentence) const { fail_at(file_, at, sentence); }
   [[noreturn]] void fail(const std::string& sentence) const { fail(table_, sentence); }
 
   void only(std::initializer_list<std::string_view> keys) const {
@@ -40,8 +38,8 @@ class Reader {
   std::int32_t integer(const std::string& key, std::int64_t least, std::int64_t most) const {
     const Table& v = at(key, "an integer from " + std::to_string(least) + " to " + std::to_string(most));
     if (!v.is_integer() || v.as_integer() < least || v.as_integer() > most)
-      fail(v, what_ + ": '" + key + "' must be an integer from " + std::to_string(least) + " to " +
-                  std::to_string(most));
+      fail(v,
+           what_ + ": '" + key + "' must be an integer from " + std::to_string(least) + " to " + std::to_string(most));
     return static_cast<std::int32_t>(v.as_integer());
   }
   std::int32_t integer_or(const std::string& key, std::int64_t least, std::int64_t most, std::int32_t otherwise) const {
@@ -60,7 +58,8 @@ class Reader {
 
   std::string text(const std::string& key) const {
     const Table& v = at(key, "a string");
-    if (!v.is_string() || v.as_string().str.empty()) fail(v, what_ + ": '" + key + "' must be a string that is not empty");
+    if (!v.is_string() || v.as_string().str.empty())
+      fail(v, what_ + ": '" + key + "' must be a string that is not empty");
     return v.as_string().str;
   }
 
@@ -182,8 +181,9 @@ NetworkSpec read_network_spec(const fs::path& file) {
     shape = spec.layers.back().output;
   }
   if (shape.size() != spec.classes)
-    r.fail(layers.as_array().back(), "the last layer has " + std::to_string(shape.size()) + " outputs where 'classes' is " +
-                                         std::to_string(spec.classes) + "; they must be equal");
+    r.fail(layers.as_array().back(), "the last layer has " + std::to_string(shape.size()) +
+                                         " outputs where 'classes' is " + std::to_string(spec.classes) +
+                                         "; they must be equal");
   return spec;
 }
 
@@ -202,8 +202,8 @@ fs::path find_network(const std::string& model) {
   if (fs::is_regular_file(file)) return file;
   std::string known;
   for (const auto& name : zoo()) known += (known.empty() ? "" : ", ") + name;
-  throw InputError("unknown model '" + model + "'; the zoo has " + (known.empty() ? "none" : known) +
-                   " (in " + zoo_path().string() + "), or give the path of a TOML file");
+  throw InputError("unknown model '" + model + "'; the zoo has " + (known.empty() ? "none" : known) + " (in " +
+                   zoo_path().string() + "), or give the path of a TOML file");
 }
 
 }  // namespace prorata

@@ -11,7 +11,8 @@ namespace prorata {
 
 // InputError: no such file, or not TOML.
 inline toml::value parse_toml(const std::filesystem::path& file) {
-  if (!std::filesystem::is_regular_file(file)) throw InputError(file.string() + ": no such file; a TOML file is expected");
+  if (!std::filesystem::is_regular_file(file))
+    throw InputError(file.string() + ": no such file; a TOML file is expected");
   try {
     return toml::parse(file.string());
   } catch (const toml::syntax_error& e) {
@@ -25,7 +26,8 @@ inline toml::value parse_toml(const std::filesystem::path& file) {
   }
 }
 
-[[noreturn]] inline void fail_at(const std::filesystem::path& file, const toml::value& at, const std::string& sentence) {
+[[noreturn]] inline void fail_at(const std::filesystem::path& file, const toml::value& at,
+                                 const std::string& sentence) {
   throw InputError(file.string() + ":" + std::to_string(at.location().line()) + ": " + sentence);
 }
 

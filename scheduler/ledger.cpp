@@ -8,8 +8,7 @@
 
 namespace prorata {
 
-Ledger::Ledger(std::size_t workers)
-    : workers_(workers, Worker{.seconds = std::numeric_limits<double>::quiet_NaN()}) {}
+Ledger::Ledger(std::size_t workers) : workers_(workers, Worker{.seconds = std::numeric_limits<double>::quiet_NaN()}) {}
 
 void Ledger::begin(Balance balance, std::int64_t minibatches, std::int64_t round, double now) {
   rounds_.clear();

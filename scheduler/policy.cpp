@@ -49,9 +49,9 @@ struct Lock {
 };
 
 struct WorkerState {
-  prorata_group* group = nullptr;    // bound and not finished
-  std::vector<starpu_task*> ready;   // of that group
-  std::uint64_t seen_events = 0;     // the counter when it last found nothing
+  prorata_group* group = nullptr;   // bound and not finished
+  std::vector<starpu_task*> ready;  // of that group
+  std::uint64_t seen_events = 0;    // the counter when it last found nothing
 };
 
 struct Policy {
@@ -67,8 +67,8 @@ struct Policy {
   std::vector<int> workers;  // of the context, ascending
   std::array<int, STARPU_NMAXWORKERS> index{};
   std::array<WorkerState, STARPU_NMAXWORKERS> state;
-  std::deque<prorata_group*> waiting;                           // not bound, by sequence
-  std::multimap<int, starpu_task*, std::greater<>> ungrouped;   // by priority
+  std::deque<prorata_group*> waiting;                          // not bound, by sequence
+  std::multimap<int, starpu_task*, std::greater<>> ungrouped;  // by priority
 
   prorata_phase phase{};
   bool announced = false;
@@ -82,7 +82,8 @@ struct Policy {
     phase = next;
     const std::int64_t total = announced ? static_cast<std::int64_t>(phase.groups) : kEndless;
     const std::uint32_t round =
-        phase.round ? phase.round : kRoundPerWorker * static_cast<std::uint32_t>(std::max<std::size_t>(1, workers.size()));
+        phase.round ? phase.round
+                    : kRoundPerWorker * static_cast<std::uint32_t>(std::max<std::size_t>(1, workers.size()));
     const auto balance = phase.balance == PRORATA_UNIFORM   ? Balance::uniform
                          : phase.balance == PRORATA_DYNAMIC ? Balance::dynamic
                                                             : Balance::prorata;
@@ -150,9 +151,8 @@ struct Policy {
   }
 
   starpu_task* take_ready(WorkerState& own) {
-    const auto first = std::min_element(own.ready.begin(), own.ready.end(), [](auto* a, auto* b) {
-      return tag_of(a)->position < tag_of(b)->position;
-    });
+    const auto first = std::min_element(own.ready.begin(), own.ready.end(),
+                                        [](auto* a, auto* b) { return tag_of(a)->position < tag_of(b)->position; });
     if (first == own.ready.end()) return nullptr;
     starpu_task* task = *first;
     own.ready.erase(first);
@@ -307,8 +307,8 @@ void post_exec_hook(starpu_task* task, unsigned sched_ctx) {
       policy.ledger->finish(policy.slot(worker));
       policy.speeds.measured({group->kind, group->samples}, static_cast<unsigned>(worker), now() - group->started);
       if (group->kind == policy.phase.kind && group->samples == policy.phase.samples)
-        policy.ledger->set_seconds(policy.slot(worker), policy.speeds.seconds({group->kind, group->samples},
-                                                                              static_cast<unsigned>(worker)));
+        policy.ledger->set_seconds(policy.slot(worker),
+                                   policy.speeds.seconds({group->kind, group->samples}, static_cast<unsigned>(worker)));
     }
     waiting = !policy.waiting.empty();
     ++policy.events;

@@ -6,8 +6,8 @@
 namespace prorata {
 namespace {
 
-constexpr double kWeight = 0.2;      // of a new measurement in a moving average
-constexpr double kLargestJump = 4;   // what an outlier counts as, in multiples of the average
+constexpr double kWeight = 0.2;     // of a new measurement in a moving average
+constexpr double kLargestJump = 4;  // what an outlier counts as, in multiples of the average
 
 void follow(double& average, double value) {
   if (std::isnan(average))

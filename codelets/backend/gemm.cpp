@@ -20,10 +20,9 @@ void openblas_gemm(Transpose ta, Transpose tb, std::int64_t m, std::int64_t n, s
                    const float* b, float* c) {
   const bool at = ta == Transpose::yes;
   const bool bt = tb == Transpose::yes;
-  cblas_sgemm(CblasRowMajor, at ? CblasTrans : CblasNoTrans, bt ? CblasTrans : CblasNoTrans,
-              static_cast<blasint>(m), static_cast<blasint>(n), static_cast<blasint>(k), 1.0f, a,
-              static_cast<blasint>(at ? m : k), b, static_cast<blasint>(bt ? k : n), 0.0f, c,
-              static_cast<blasint>(n));
+  cblas_sgemm(CblasRowMajor, at ? CblasTrans : CblasNoTrans, bt ? CblasTrans : CblasNoTrans, static_cast<blasint>(m),
+              static_cast<blasint>(n), static_cast<blasint>(k), 1.0f, a, static_cast<blasint>(at ? m : k), b,
+              static_cast<blasint>(bt ? k : n), 0.0f, c, static_cast<blasint>(n));
 }
 
 }  // namespace prorata

@@ -1,7 +1,7 @@
 // The IDX format of the MNIST family, plain or compressed by gzip.
 //
-// Source: http://yann.lecun.com/exdb/mnist. Big-endian: two zero bytes, the element type, the number of dimensions, each
-// dimension in four bytes, then the elements, the last dimension fastest.
+// Source: http://yann.lecun.com/exdb/mnist. Big-endian: two zero bytes, the element type, the number of dimensions,
+// each dimension in four bytes, then the elements, the last dimension fastest.
 #pragma once
 
 #include <cstdint>

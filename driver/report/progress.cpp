@@ -34,8 +34,8 @@ std::string describe(const ProgressState& s) {
     shares += (i ? ":" : "") + fmt::format("{:.0f}", 100 * s.shares[i]);
   if (s.shares.size() > kMostShares) shares += ":...";
   return fmt::format("epoch {}/{}  {}/{}  loss {:.3f}  acc {:.3f}  {:.0f} samples/s  staleness {:.2f}  shares {}",
-                     s.epoch, s.epochs, s.minibatches, s.minibatches_of_epoch, s.loss, s.accuracy,
-                     s.samples_per_second, s.staleness, shares);
+                     s.epoch, s.epochs, s.minibatches, s.minibatches_of_epoch, s.loss, s.accuracy, s.samples_per_second,
+                     s.staleness, shares);
 }
 
 }  // namespace

@@ -10,10 +10,10 @@ namespace prorata {
 struct ProgressState {
   int epoch, epochs;
   std::uint64_t minibatches, minibatches_of_epoch;
-  double loss, accuracy;      // of the mini-batches since the last state
-  double samples_per_second;  // of the epoch so far
-  double staleness;           // mean of the epoch so far
-  std::vector<double> shares; // of the workers, fractions
+  double loss, accuracy;       // of the mini-batches since the last state
+  double samples_per_second;   // of the epoch so far
+  double staleness;            // mean of the epoch so far
+  std::vector<double> shares;  // of the workers, fractions
 };
 
 class Progress {

@@ -44,7 +44,8 @@ RunDirectory::RunDirectory(const std::optional<fs::path>& wanted, const std::str
 
 void RunDirectory::append_metrics(const nlohmann::ordered_json& line) {
   metrics_ << line.dump() << std::endl;
-  if (!metrics_) throw std::runtime_error((path_ / "metrics.jsonl").string() + ": cannot be written; is the disk full?");
+  if (!metrics_)
+    throw std::runtime_error((path_ / "metrics.jsonl").string() + ": cannot be written; is the disk full?");
 }
 
 void RunDirectory::write_summary(const nlohmann::ordered_json& summary) {

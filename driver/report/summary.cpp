@@ -125,9 +125,8 @@ Json Summary::json() const {
   root["staleness"] = staleness().json();
   Json& dealt = root["rounds"] = Json::array();
   for (const Round& r : rounds)
-    dealt.push_back({{"shares", r.shares},
-                     {"expected_seconds", r.expected_seconds},
-                     {"measured_seconds", r.measured_seconds}});
+    dealt.push_back(
+        {{"shares", r.shares}, {"expected_seconds", r.expected_seconds}, {"measured_seconds", r.measured_seconds}});
   root["starpu_version"] = starpu_version();
   root["host"] = host_json();
   return root;
@@ -150,11 +149,11 @@ std::string Summary::text() const {
                    rate(static_cast<double>(samples), wall_seconds), wall_seconds, scheduler, balance));
   line(fmt::format("  staleness      mean {:.2f}, p95 {}, max {}", all.mean(), all.percentile(0.95), all.max()));
   for (const WorkerSummary& w : workers)
-    line(fmt::format("  worker {} {:<16} {:5.1f} %  {:6} mini-batches  {:8.0f} samples/s  busy {:3.0f} %  staleness {:.2f}{}",
-                     w.id, w.name, 100 * rate(static_cast<double>(w.minibatches), static_cast<double>(minibatches)),
-                     w.minibatches, rate(static_cast<double>(w.samples), w.minibatch_seconds),
-                     100 * rate(w.busy_seconds, wall_seconds), w.staleness.mean(),
-                     w.slowdown > 1 ? fmt::format("  (emulated: slowed {:g}x)", w.slowdown) : ""));
+    line(fmt::format(
+        "  worker {} {:<16} {:5.1f} %  {:6} mini-batches  {:8.0f} samples/s  busy {:3.0f} %  staleness {:.2f}{}", w.id,
+        w.name, 100 * rate(static_cast<double>(w.minibatches), static_cast<double>(minibatches)), w.minibatches,
+        rate(static_cast<double>(w.samples), w.minibatch_seconds), 100 * rate(w.busy_seconds, wall_seconds),
+        w.staleness.mean(), w.slowdown > 1 ? fmt::format("  (emulated: slowed {:g}x)", w.slowdown) : ""));
   return out;
 }
 

@@ -34,9 +34,9 @@ struct WorkerSummary {
   int memory_node = 0;
   std::uint64_t minibatches = 0;
   std::uint64_t samples = 0;
-  double minibatch_seconds = 0;           // from begin to end, added up
-  double expected_samples_per_second = 0; // of the scheduler at the end; 0: not known
-  double busy_seconds = 0;                // in kernels
+  double minibatch_seconds = 0;            // from begin to end, added up
+  double expected_samples_per_second = 0;  // of the scheduler at the end; 0: not known
+  double busy_seconds = 0;                 // in kernels
   double slowdown = 1;
   StalenessHistogram staleness;
 };
@@ -56,7 +56,7 @@ struct Summary {
   double train_loss = 0;    // mean over the last epoch (what is done of it)
   double test_loss = 0, test_accuracy = 0;
   bool tested = false;
-  std::string stopped_by;   // "": it ran to the end; a signal's name, "divergence" or "error" otherwise
+  std::string stopped_by;  // "": it ran to the end; a signal's name, "divergence" or "error" otherwise
   std::vector<WorkerSummary> workers;
   std::vector<Round> rounds;
 

@@ -1,16 +1,14 @@
-// Every codelet x every implementation x shapes, against a double-precision reference and finite differences.
-//
-// To add an operation, add its shapes to shapes.h, its definition to reference.h, and one Entry to operations() below:
-// all tests of this file then cover it, and every implementation that it has now or will have. A codelet without an
-// entry makes a test fail.
+// Every codelet x every implementation x shapes, against a double-precision reference and finite differences; and what
+// StarPU and the user see of a codelet besides its numbers. To add an operation, see operations.h.
 #include "codelets/backend/cpu_worker.h"
 #include "codelets/backend/gemm.h"
-#include "tests/codelets/harness.h"
-#include "tests/codelets/shapes.h"
+#include "tests/codelets/operations.h"
 
 #include <cblas.h>
 #include <omp.h>
 
+#include <array>
+#include <cmath>
 #include <limits>
 #include <set>
 #include <stdexcept>
@@ -18,262 +16,340 @@
 namespace prorata::test {
 namespace {
 
-using enum Element;
+const Operation& operation(const Codelet& codelet) {
+  for (const Operation& op : operations())
+    if (op.codelet == &codelet) return op;
+  throw std::logic_error("no entry for codelet " + codelet.name());
+}
 
-template <class Args>
-struct Entry {
-  const Codelet& codelet;
-  std::vector<Element> elements;  // one a buffer
-  std::vector<Args> shapes;
-  Arguments (*inputs)(const Args&, Random&);
-  std::vector<Results> (*expected)(const Args&, const Arguments&);  // one a buffer, empty where it is only read
-
-  // Where the codelet computes gradients: of which scalar, for which variables. The shapes are small.
-  std::vector<Args> gradient_shapes = {};
-  double (*scalar)(const Args&, const Arguments&) = nullptr;
-  std::vector<Derivative> derivatives = {};
-  bool smooth = false;  // else linear, but for kinks
-
-  operator Operation() const {
-    const auto typed = [](const void* args) -> const Args& { return *static_cast<const Args*>(args); };
-    return {&codelet,
-            elements,
-            cases(shapes),
-            cases(gradient_shapes),
-            [=, f = inputs](const void* args, Random& random) { return f(typed(args), random); },
-            [=, f = expected](const void* args, const Arguments& in) { return f(typed(args), in); },
-            [=, f = scalar](const void* args, const Arguments& in) { return f(typed(args), in); },
-            derivatives,
-            smooth};
-  }
-
- private:
-  static std::vector<Case> cases(const std::vector<Args>& all) {
-    std::vector<Case> cases;
-    for (const Args& args : all) {
-      const auto& shape = args.shape;
-      std::array<std::int32_t, sizeof(shape) / sizeof(std::int32_t)> extents;
-      std::memcpy(extents.data(), &shape, sizeof(shape));
-      std::string name = "shape";
-      for (std::int32_t extent : extents) name += " " + std::to_string(extent);
-      std::size_t samples;
-      if constexpr (requires { shape.batch; })
-        samples = static_cast<std::size_t>(shape.batch);
-      else
-        samples = static_cast<std::size_t>(shape.count);
-      cases.push_back({name, std::make_shared<Args>(args),
-                       std::string(reinterpret_cast<const char*>(&shape), sizeof(shape)), samples});
-    }
-    return cases;
+// As in a run, where the workers are the parallelism.
+class OneThread : public ::testing::Environment {
+  void SetUp() override {
+    omp_set_num_threads(1);
+    openblas_set_num_threads(1);
   }
 };
+const auto* const one_thread = ::testing::AddGlobalTestEnvironment(new OneThread);
 
-// As a float buffer holds them.
-Values rounded(const Results& results) {
-  Values values;
-  for (const Expected& r : results) values.push_back(static_cast<float>(r.value));
-  return values;
-}
+// --- The table ---
 
-double projection(const Results& y, const Values& direction) {
-  double sum = 0;
-  for (std::size_t i = 0; i < y.size(); ++i) sum += y[i].value * direction[i];
-  return sum;
-}
-
-// x, params, y, dy of a layer with parameters; y is the output that belongs to x and params.
-template <class Args>
-struct Layer {
-  Values x, params, y, dy;
-
-  Layer(const Args& args, Random& random)
-      : x(random.uniform(reference::inputs(args.shape))),
-        params(random.uniform(reference::parameters(args.shape))),
-        y(rounded(reference::forward(args.shape, x, params))),
-        dy(random.uniform(y.size())) {}
+struct Implementation {
+  const Operation* operation;
+  const CpuImplementation* implementation;
 };
 
-template <class Args>
-Entry<Args> layer_forward(const Codelet& codelet, std::vector<Args> shapes) {
-  return {.codelet = codelet,  // x, params, y
-          .elements = {f32, f32, f32},
-          .shapes = std::move(shapes),
-          .inputs = [](const Args& args, Random& random) -> Arguments {
-            Layer l(args, random);
-            return {l.x, l.params, {}};
-          },
-          .expected = [](const Args& args, const Arguments& in) -> std::vector<Results> {
-            return {{}, {}, reference::forward(args.shape, in[0], in[1])};
-          }};
-}
-
-template <class Args>
-Entry<Args> layer_backward(const Codelet& codelet, std::vector<Args> shapes, std::vector<Args> gradient_shapes) {
-  return {.codelet = codelet,  // x, params, y, dy, dparams, dx
-          .elements = {f32, f32, f32, f32, f32, f32},
-          .shapes = std::move(shapes),
-          .inputs = [](const Args& args, Random& random) -> Arguments {
-            Layer l(args, random);
-            return {l.x, l.params, l.y, l.dy, {}, {}};
-          },
-          .expected = [](const Args& args, const Arguments& in) -> std::vector<Results> {
-            auto [dy, dparams, dx] = reference::backward(args.shape, in[0], in[1], in[2], in[3]);
-            return {{}, {}, {}, dy, dparams, dx};
-          },
-          .gradient_shapes = std::move(gradient_shapes),
-          .scalar = [](const Args& args, const Arguments& in) {
-            return projection(reference::forward(args.shape, in[0], in[1]), in[3]);
-          },
-          .derivatives = {{1, 4}, {0, 5}}};
-}
-
-template <class Args>
-Entry<Args> layer_backward_parameters(const Codelet& codelet, std::vector<Args> shapes,
-                                      std::vector<Args> gradient_shapes) {
-  return {.codelet = codelet,  // x, y, dy, dparams; hidden: params
-          .elements = {f32, f32, f32, f32},
-          .shapes = std::move(shapes),
-          .inputs = [](const Args& args, Random& random) -> Arguments {
-            Layer l(args, random);
-            return {l.x, l.y, l.dy, {}, l.params};
-          },
-          .expected = [](const Args& args, const Arguments& in) -> std::vector<Results> {
-            auto [dy, dparams, dx] = reference::backward(args.shape, in[0], {}, in[1], in[2]);
-            return {{}, {}, dy, dparams};
-          },
-          .gradient_shapes = std::move(gradient_shapes),
-          .scalar = [](const Args& args, const Arguments& in) {
-            return projection(reference::forward(args.shape, in[0], in[4]), in[2]);
-          },
-          .derivatives = {{4, 3}}};
-}
-
-std::size_t elements(const ReluShape& s) { return std::size_t(s.batch) * std::size_t(s.features); }
-std::size_t elements(const MaxPoolShape& s) {
-  return std::size_t(s.batch) * std::size_t(s.height) * std::size_t(s.width) * std::size_t(s.channels);
-}
-
-const std::vector<Operation>& operations() {
-  static const std::vector<Operation> all{
-      Entry<GatherBatchArgs>{
-          .codelet = gather_batch,  // images, labels, x, y
-          .elements = {u8, u8, f32, i32},
-          .shapes = gather_batch_shapes(),
-          .inputs = [](const GatherBatchArgs& args, Random& random) -> Arguments {
-            return {random.below(std::size_t(args.shape.features) * kGatheredFrom, 256),
-                    random.below(kGatheredFrom, kClasses), {}, {}};
-          },
-          .expected = [](const GatherBatchArgs& args, const Arguments& in) -> std::vector<Results> {
-            return {{}, {}, reference::gather_images(args, in[0]), reference::gather_labels(args, in[1])};
-          }},
-
-      layer_forward(dense_forward, dense_shapes()),
-      layer_backward(dense_backward, dense_shapes(), dense_gradient_shapes()),
-      layer_backward_parameters(dense_backward_parameters, dense_shapes(), dense_gradient_shapes()),
-
-      layer_forward(conv2d_forward, conv2d_shapes()),
-      layer_backward(conv2d_backward, conv2d_shapes(), conv2d_gradient_shapes()),
-      layer_backward_parameters(conv2d_backward_parameters, conv2d_shapes(), conv2d_gradient_shapes()),
-
-      Entry<MaxPoolArgs>{
-          .codelet = max_pool_forward,  // x, y, argmax
-          .elements = {f32, f32, u8},
-          .shapes = max_pool_shapes(),
-          .inputs = [](const MaxPoolArgs& args, Random& random) -> Arguments {
-            return {random.uniform(elements(args.shape)), {}, {}};
-          },
-          .expected = [](const MaxPoolArgs& args, const Arguments& in) -> std::vector<Results> {
-            auto [y, argmax] = reference::max_pool_forward(args.shape, in[0]);
-            return {{}, y, argmax};
-          }},
-      Entry<MaxPoolArgs>{
-          .codelet = max_pool_backward,  // argmax, dy, dx; hidden: x
-          .elements = {u8, f32, f32},
-          .shapes = max_pool_shapes(),
-          .inputs = [](const MaxPoolArgs& args, Random& random) -> Arguments {
-            const Values x = random.uniform(elements(args.shape));
-            const Values argmax = rounded(reference::max_pool_forward(args.shape, x).argmax);
-            return {argmax, random.uniform(argmax.size()), {}, x};
-          },
-          .expected = [](const MaxPoolArgs& args, const Arguments& in) -> std::vector<Results> {
-            return {{}, {}, reference::max_pool_backward(args.shape, in[0], in[1])};
-          },
-          .gradient_shapes = max_pool_gradient_shapes(),
-          .scalar = [](const MaxPoolArgs& args, const Arguments& in) {
-            return projection(reference::max_pool_forward(args.shape, in[3]).y, in[1]);
-          },
-          .derivatives = {{3, 2}}},
-
-      Entry<ReluArgs>{
-          .codelet = relu_forward,  // x, y
-          .elements = {f32, f32},
-          .shapes = relu_shapes(),
-          .inputs = [](const ReluArgs& args, Random& random) -> Arguments {
-            return {random.uniform(elements(args.shape)), {}};
-          },
-          .expected = [](const ReluArgs&, const Arguments& in) -> std::vector<Results> {
-            return {{}, reference::relu_forward(in[0])};
-          }},
-      Entry<ReluArgs>{
-          .codelet = relu_backward,  // y, dy, dx; hidden: x
-          .elements = {f32, f32, f32},
-          .shapes = relu_shapes(),
-          .inputs = [](const ReluArgs& args, Random& random) -> Arguments {
-            const Values x = random.uniform(elements(args.shape));
-            return {rounded(reference::relu_forward(x)), random.uniform(x.size()), {}, x};
-          },
-          .expected = [](const ReluArgs&, const Arguments& in) -> std::vector<Results> {
-            return {{}, {}, reference::relu_backward(in[0], in[1])};
-          },
-          .gradient_shapes = relu_gradient_shapes(),
-          .scalar = [](const ReluArgs&, const Arguments& in) {
-            return projection(reference::relu_forward(in[3]), in[1]);
-          },
-          .derivatives = {{3, 2}}},
-
-      Entry<SoftmaxCrossEntropyArgs>{
-          .codelet = softmax_cross_entropy,  // logits, labels, dlogits, score
-          .elements = {f32, i32, f32, f32},
-          .shapes = softmax_cross_entropy_shapes(),
-          .inputs = [](const SoftmaxCrossEntropyArgs& args, Random& random) -> Arguments {
-            const auto [batch, classes] = args.shape;
-            Values logits = random.uniform(std::size_t(batch) * std::size_t(classes));
-            for (double& logit : logits) logit *= 4;
-            return {logits, random.below(std::size_t(batch), unsigned(classes)), {}, {}};
-          },
-          .expected = [](const SoftmaxCrossEntropyArgs& args, const Arguments& in) -> std::vector<Results> {
-            auto [dlogits, score] = reference::softmax_cross_entropy(args.shape, in[0], in[1]);
-            return {{}, {}, dlogits, score};
-          },
-          .gradient_shapes = softmax_cross_entropy_gradient_shapes(),
-          .scalar = [](const SoftmaxCrossEntropyArgs& args, const Arguments& in) {
-            return reference::softmax_cross_entropy(args.shape, in[0], in[1]).score[0].value / args.shape.batch;
-          },
-          .derivatives = {{0, 2}},
-          .smooth = true},
-
-      Entry<SnapshotArgs>{
-          .codelet = snapshot,  // params, copy
-          .elements = {f32, f32},
-          .shapes = snapshot_shapes(),
-          .inputs = [](const SnapshotArgs& args, Random& random) -> Arguments {
-            return {random.uniform(std::size_t(args.shape.count)), {}};
-          },
-          .expected = [](const SnapshotArgs&, const Arguments& in) -> std::vector<Results> {
-            return {{}, Results(in[0].begin(), in[0].end())};
-          }},
-      Entry<ApplyGradientArgs>{
-          .codelet = apply_gradient,  // params, velocity, gradient
-          .elements = {f32, f32, f32},
-          .shapes = apply_gradient_shapes(),
-          .inputs = [](const ApplyGradientArgs& args, Random& random) -> Arguments {
-            const auto count = std::size_t(args.shape.count);
-            return {random.uniform(count), random.uniform(count), random.uniform(count)};
-          },
-          .expected = [](const ApplyGradientArgs& args, const Arguments& in) -> std::vector<Results> {
-            auto [params, velocity] = reference::apply_gradient(args, in[0], in[1], in[2]);
-            return {params, velocity, {}};
-          }},
-  };
+std::vector<Implementation> implementations(bool only_gradients) {
+  std::vector<Implementation> all;
+  for (const Operation& op : operations())
+    for (const CpuImplementation& i : op.codelet->cpu())
+      if (!only_gradients || !op.derivatives.empty()) all.push_back({&op, &i});
   return all;
 }
+
+std::string name_of(const ::testing::TestParamInfo<Implementation>& info) {
+  return info.param.operation->codelet->name() + "_" + info.param.implementation->name;
+}
+
+class EveryImplementation : public ::testing::TestWithParam<Implementation> {};
+class EveryGradient : public ::testing::TestWithParam<Implementation> {};
+INSTANTIATE_TEST_SUITE_P(Table, EveryImplementation, ::testing::ValuesIn(implementations(false)), name_of);
+INSTANTIATE_TEST_SUITE_P(Table, EveryGradient, ::testing::ValuesIn(implementations(true)), name_of);
+
+TEST_P(EveryImplementation, WritesWhatTheReferenceExpectsAndNothingElse) {
+  const auto& [op, implementation] = GetParam();
+  ASSERT_EQ(op->elements.size(), op->codelet->buffers());
+  // The second round finds what an implementation has kept of each shape from the first one.
+  for (auto grain : {Random::Grain::fine, Random::Grain::coarse})
+    for (std::size_t i = 0; i < op->cases.size(); ++i) {
+      const Case& c = op->cases[i];
+      SCOPED_TRACE(c.name + (grain == Random::Grain::fine ? ", fine numbers" : ", coarse numbers"));
+      Random random(i, grain);
+      check(*op, *implementation, c.args.get(), op->inputs(c.args.get(), random));
+    }
+}
+
+TEST_P(EveryGradient, AgreesWithFiniteDifferences) {
+  const auto& [op, implementation] = GetParam();
+  ASSERT_FALSE(op->gradient_cases.empty());
+  for (const Case& c : op->gradient_cases) {
+    SCOPED_TRACE(c.name);
+    check_gradient(*op, *implementation, c);
+  }
+}
+
+TEST(Codelets, HaveEachOneEntryInTheTable) {
+  EXPECT_FALSE(Codelet::all().empty());
+  for (const Codelet* c : Codelet::all())
+    EXPECT_EQ(std::count_if(operations().begin(), operations().end(),
+                            [c](const Operation& op) { return op.codelet == c; }),
+              1)
+        << c->name();
+  EXPECT_EQ(operations().size(), Codelet::all().size());
+}
+
+// --- What StarPU sees of a codelet ---
+
+TEST(Codelets, TellStarPUWhatTheyDeclare) {
+  for (const Codelet* c : Codelet::all()) {
+    SCOPED_TRACE(c->name());
+    ASSERT_FALSE(c->cpu().empty());
+    std::set<std::string> names;
+    for (std::size_t i = 0; i < c->cpu().size(); ++i) {
+      EXPECT_EQ(c->starpu()->cpu_funcs[i], c->cpu()[i].run);
+      names.insert(c->cpu()[i].name);
+    }
+    EXPECT_EQ(names.size(), c->cpu().size()) << "two implementations of one name";
+    EXPECT_EQ(c->starpu()->cpu_funcs[c->cpu().size()], nullptr);
+    EXPECT_EQ(c->starpu()->name, c->name());
+    EXPECT_EQ(c->starpu()->where, static_cast<std::uint32_t>(STARPU_CPU));
+  }
+}
+
+TEST(Codelets, RefuseMoreThanStarPUWasBuiltFor) {
+  const std::size_t before = Codelet::all().size();
+  const std::vector<starpu_data_access_mode> modes(STARPU_NMAXBUFS + 1, STARPU_R);
+  const std::vector<CpuImplementation> cpu(STARPU_MAXIMPLEMENTATIONS + 1, {"none", nullptr});
+  EXPECT_THROW(Codelet("many_buffers", modes, footprint_of<SnapshotArgs>(), {}), std::logic_error);
+  EXPECT_THROW(Codelet("many_implementations", {}, footprint_of<SnapshotArgs>(), cpu), std::logic_error);
+  EXPECT_EQ(Codelet::all().size(), before);
+}
+
+TEST(PerformanceModels, AreOneACodeletUnderASymbolWithoutDot) {
+  std::set<std::string> symbols;
+  for (const Codelet* c : Codelet::all()) {
+    const std::string symbol = c->starpu()->model->symbol;
+    // StarPU drops the host's name from the file of a model with a dot in its symbol.
+    EXPECT_EQ(symbol.find('.'), std::string::npos) << symbol;
+    EXPECT_NE(symbol.find(c->name()), std::string::npos) << symbol;
+    EXPECT_EQ(c->starpu()->model->type, STARPU_HISTORY_BASED) << symbol;
+    symbols.insert(symbol);
+  }
+  EXPECT_EQ(symbols.size(), Codelet::all().size());
+}
+
+struct Task : starpu_task {
+  Task(const Codelet& codelet, void* args) {
+    starpu_task_init(this);
+    cl = codelet.starpu();
+    cl_arg = args;
+  }
+};
+
+TEST(PerformanceModels, TellShapesApartAndNothingElse) {
+  for (const Operation& op : operations()) {
+    const auto footprint = [&](const Case& c) {
+      Task task(*op.codelet, c.args.get());
+      return op.codelet->starpu()->model->footprint(&task);
+    };
+    for (const Case& a : op.cases)
+      for (const Case& b : op.cases)
+        EXPECT_EQ(footprint(a) == footprint(b), a.shape == b.shape)
+            << op.codelet->name() << ", " << a.name << " and " << b.name;
+  }
+}
+
+TEST(PerformanceModels, CountSamples) {
+  for (const Operation& op : operations())
+    for (const Case& c : op.cases)
+      for (unsigned implementation = 0; implementation < op.codelet->cpu().size(); ++implementation) {
+        Task task(*op.codelet, c.args.get());
+        EXPECT_EQ(op.codelet->starpu()->model->size_base(&task, implementation), c.samples)
+            << op.codelet->name() << ", " << c.name;
+      }
+}
+
+class ImplementationChoice : public ::testing::Test {
+ protected:
+  void TearDown() override { use_first_implementations(false); }
+
+  static bool may_run(const Codelet& c, unsigned implementation) {
+    Task task(c, nullptr);
+    return c.starpu()->can_execute(0, &task, implementation);
+  }
+};
+
+TEST_F(ImplementationChoice, IsFreeUnlessOnlyTheFirstOnesAreWanted) {
+  for (bool only_first : {false, true, false}) {
+    use_first_implementations(only_first);
+    for (const Codelet* c : Codelet::all())
+      for (unsigned i = 0; i < c->cpu().size(); ++i)
+        EXPECT_EQ(may_run(*c, i), i == 0 || !only_first) << c->name() << ", implementation " << i;
+  }
+}
+
+// --- Errors ---
+
+struct FailingArgs {
+  const char* message;
+};
+void fails(const FailingArgs& args, const float*) { throw std::runtime_error(args.message); }
+
+void call_failing(const char* message) {
+  const FailingArgs args{message};
+  std::vector<Buffer> buffers{{f32, 1}};
+  call(cpu<fails>, &args, buffers);
+}
+
+std::string rethrown() {
+  try {
+    rethrow_kernel_error();
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(KernelError, TheFirstOneIsThrownOnce) {
+  EXPECT_FALSE(kernel_failed());
+  call_failing("first");
+  call_failing("second");
+  EXPECT_TRUE(kernel_failed());
+  EXPECT_EQ(rethrown(), "first");
+  EXPECT_FALSE(kernel_failed());
+  EXPECT_EQ(rethrown(), "");
+  call_failing("third");
+  EXPECT_EQ(rethrown(), "third");
+}
+
+TEST(KernelError, ComesFromAConvolutionWiderThanItsImage) {
+  const Conv2dArgs args{{1, 3, 3, 1, 1, 5, 1, 0, 0}};
+  for (int attempt = 0; attempt < 2; ++attempt)  // what failed once is not taken from a cache later
+    for (const CpuImplementation& implementation : conv2d_forward.cpu()) {
+      std::vector<Buffer> buffers{{f32, 9}, {f32, 26}, {f32, 1}};
+      call(implementation.run, &args, buffers);
+      EXPECT_TRUE(kernel_failed()) << implementation.name;
+      EXPECT_THROW(rethrow_kernel_error(), std::exception) << implementation.name;
+      EXPECT_NO_THROW(rethrow_kernel_error());
+    }
+}
+
+// --- Numbers of particular interest ---
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+TEST(Diverged, DenseAndReluPassNotANumberOnWithinItsSample) {
+  for (std::int32_t relu : {0, 1}) {
+    const DenseArgs args{{5, 17, 9, relu}};
+    Random random(1, Random::Grain::fine);
+    Arguments in = operation(dense_forward).inputs(&args, random);
+    in[0][2 * 17 + 3] = kNaN;  // of sample 2
+    for (const CpuImplementation& i : dense_forward.cpu()) check(operation(dense_forward), i, &args, in);
+  }
+  const ReluArgs args{{2, 3}};
+  for (const CpuImplementation& i : relu_forward.cpu())
+    check(operation(relu_forward), i, &args, {{-1, kNaN, 1, 0, -2, kNaN}, {}});
+}
+
+TEST(Diverged, LossIsNotANumber) {
+  const SoftmaxCrossEntropyArgs args{{2, 3}};
+  for (std::size_t place : {0, 1, 2})
+    for (const CpuImplementation& i : softmax_cross_entropy.cpu()) {
+      std::vector<Buffer> buffers{{f32, {1, 2, 3, 1, 2, 3}}, {i32, {0, 1}}, {f32, 6}, {f32, 2}};
+      Values logits{1, 2, 3, 1, 2, 3};
+      logits[3 + place] = kNaN;
+      buffers[0] = Buffer(f32, logits);
+      call(i.run, &args, buffers);
+      EXPECT_TRUE(std::isnan(buffers[3].at(0))) << i.name << ", place " << place;
+    }
+}
+
+struct Logits {
+  const char* name;
+  Values row;
+  std::size_t label;
+  double loss, correct;
+};
+
+TEST(SoftmaxCrossEntropy, IsExactAtTheEdges) {
+  const double third = std::log(3.0);
+  const Logits all[] = {{"one dominates, rightly", {1e4, -1e4, 0}, 0, 0, 1},
+                        {"one dominates, wrongly", {1e4, -1e4, 0}, 1, 2e4, 0},
+                        {"all very small", {-1e4, -1e4, -1e4}, 0, third, 1},
+                        {"all very large", {1e4, 1e4, 1e4}, 0, third, 1},
+                        {"a tie counts for the first", {0, 1e4, 1e4}, 1, std::log(2.0), 1},
+                        {"a tie does not count for the second", {0, 1e4, 1e4}, 2, std::log(2.0), 0},
+                        {"all zero", {0, 0, 0}, 2, third, 0}};
+  const SoftmaxCrossEntropyArgs one{{1, 3}};
+  const SoftmaxCrossEntropyArgs together{{std::int32_t(std::size(all)), 3}};
+  const Operation& op = operation(softmax_cross_entropy);
+  Arguments in(4);
+  for (const Logits& l : all) {
+    SCOPED_TRACE(l.name);
+    const Arguments single{l.row, {double(l.label)}, {}, {}};
+    const auto score = op.expected(&one, single)[3];  // the reference is held against what is known, too
+    EXPECT_NEAR(score[0].value, l.loss, 1e-12);
+    EXPECT_EQ(score[1].value, l.correct);
+    for (const CpuImplementation& i : softmax_cross_entropy.cpu()) check(op, i, &one, single);
+    in[0].insert(in[0].end(), l.row.begin(), l.row.end());
+    in[1].push_back(double(l.label));
+  }
+  for (const CpuImplementation& i : softmax_cross_entropy.cpu()) check(op, i, &together, in);
+}
+
+TEST(ApplyGradient, FollowsTheDefinitionOverSeveralSteps) {
+  // Powers of two, so that every number below is exact: v = 1 + v / 2, p = p - v / 4.
+  const ApplyGradientArgs args{{3}, 0.25f, 0.5f, 0};
+  for (const CpuImplementation& i : apply_gradient.cpu()) {
+    std::vector<Buffer> buffers{{f32, {2, 0, -1}}, {f32, {0, 0, 0}}, {f32, {1, 1, 1}}};
+    const double velocity[] = {1, 1.5, 1.75, 1.875, 1.9375};
+    double moved = 0;
+    for (double v : velocity) {
+      call(i.run, &args, buffers);
+      moved += v / 4;
+      expect_matches(buffers[0], {{2 - moved}, {0 - moved}, {-1 - moved}});
+      expect_matches(buffers[1], {{v}, {v}, {v}});
+    }
+  }
+}
+
+TEST(ApplyGradient, DecaysWeightsByThemselves) {
+  // Without gradient and momentum: p = p - p / 2 * 1 / 2 = 3/4 p.
+  const ApplyGradientArgs args{{2}, 0.5f, 0, 0.5f};
+  for (const CpuImplementation& i : apply_gradient.cpu()) {
+    std::vector<Buffer> buffers{{f32, {64, -64}}, {f32, {5, 5}}, {f32, {0, 0}}};
+    for (double p : {48, 36, 27}) {
+      call(i.run, &args, buffers);
+      expect_matches(buffers[0], {{p}, {-p}});
+    }
+  }
+}
+
+// --- What the kernels stand on ---
+
+Values transposed(std::size_t rows, std::size_t columns, const Values& a) {
+  Values t(a.size());
+  for (std::size_t r = 0; r < rows; ++r)
+    for (std::size_t c = 0; c < columns; ++c) t[c * rows + r] = a[r * columns + c];
+  return t;
+}
+
+TEST(Gemm, MultipliesWhicheverIsTransposed) {
+  for (Gemm gemm : {onednn_gemm, openblas_gemm})
+    for (auto [m, n, k] : {std::array{1, 1, 1}, {1, 7, 5}, {9, 1, 3}, {5, 4, 1}, {8, 16, 24}, {33, 17, 65}}) {
+      const auto rows = std::size_t(m), columns = std::size_t(n), inner = std::size_t(k);
+      Random random(7, Random::Grain::fine);
+      const Values a = random.uniform(rows * inner), b = random.uniform(inner * columns);
+      const Results expected = reference::matrix_product(rows, columns, inner, a, b);
+      for (Transpose ta : {Transpose::no, Transpose::yes})
+        for (Transpose tb : {Transpose::no, Transpose::yes}) {
+          const Values at = ta == Transpose::yes ? transposed(rows, inner, a) : a;
+          const Values bt = tb == Transpose::yes ? transposed(inner, columns, b) : b;
+          const std::vector<float> fa(at.begin(), at.end()), fb(bt.begin(), bt.end());
+          std::vector<float> c(rows * columns, std::numeric_limits<float>::quiet_NaN());
+          gemm(ta, tb, m, n, k, fa.data(), fb.data(), c.data());
+          for (std::size_t i = 0; i < c.size(); ++i)
+            EXPECT_TRUE(matches(c[i], expected[i])) << m << " x " << n << " x " << k << " [" << i << "]";
+        }
+    }
+}
+
+TEST(CpuWorkerClock, LeavesThreadsAloneThatAreNoWorkers) {
+  reset_cpu_busy_seconds();
+  const SnapshotArgs args{{1}};
+  std::vector<Buffer> buffers{{f32, {1}}, {f32, 1}};
+  call(snapshot.cpu()[0].run, &args, buffers);
+  for (int worker = 0; worker < STARPU_NMAXWORKERS; ++worker) EXPECT_EQ(cpu_busy_seconds(worker), 0);
+}
+
+}  // namespace
+}  // namespace prorata::test

@@ -74,7 +74,7 @@ struct Derivative {
   std::size_t variable, gradient;
 };
 
-// What the tests know of an operation: the members of Entry in codelets_test.cpp, whatever its argument struct.
+// What the tests know of an operation: the members of Entry in operations.h, whatever its argument struct.
 struct Operation {
   const Codelet* codelet;
   std::vector<Element> elements;
@@ -87,6 +87,15 @@ struct Operation {
 };
 
 class Buffer {
+  template <class Use>
+  auto with_type(Use use) const {
+    switch (element_) {
+      case Element::u8: return use(std::uint8_t{});
+      case Element::i32: return use(std::int32_t{});
+      default: return use(float{});
+    }
+  }
+
  public:
   Buffer(Element element, std::size_t used)
       : element_(element), used_(used), bytes_(kHead + size() * capacity(), kFill), before_(bytes_) {}
@@ -136,15 +145,6 @@ class Buffer {
       value = static_cast<decltype(value)>(v);
       std::memcpy(bytes_.data() + kHead + i * size(), &value, sizeof(value));
     });
-  }
-
-  template <class Use>
-  auto with_type(Use use) const {
-    switch (element_) {
-      case Element::u8: return use(std::uint8_t{});
-      case Element::i32: return use(std::int32_t{});
-      default: return use(float{});
-    }
   }
 
   Element element_;

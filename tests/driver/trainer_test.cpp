@@ -1,8 +1,8 @@
 // The training loop: every sample once, staleness accounted, nothing lost.
 #include "driver/trainer.h"
 
-#include "driver/evaluation.h"
 #include "codelets/codelet.h"
+#include "driver/evaluation.h"
 #include "models/random.h"
 #include "scheduler/policy.h"
 #include "tests/starpu_fixture.h"
@@ -22,7 +22,11 @@ constexpr SgdStep kStep{.learning_rate = 0.05f, .momentum = 0.9f, .weight_decay 
 
 struct Fixture {
   explicit Fixture(std::size_t samples, std::int32_t batch, std::size_t replicas)
-      : data(make(samples)), handles(data), network(test::small_mlp(), 1), trainer(network, batch, replicas), order(samples) {
+      : data(make(samples)),
+        handles(data),
+        network(test::small_mlp(), 1),
+        trainer(network, batch, replicas),
+        order(samples) {
     std::iota(order.begin(), order.end(), 0u);
     Random(1, 7).shuffle(order);
   }
@@ -45,7 +49,8 @@ struct Fixture {
                     .balance = balance,
                     .round = 0,
                     .record = std::move(record)};
-    trainer.run(pass, [] { return false; }, [] {});
+    trainer.run(
+        pass, [] { return false; }, [] {});
   }
 
   std::vector<float> parameters() const {

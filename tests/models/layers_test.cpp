@@ -41,13 +41,16 @@ TEST(Layers, MapsPyTorchsWeightsOneToOne) {
 TEST(Layers, PutsConvolutionWeightsChannelsLast) {
   const auto operations = make_operations(test::every_layer());
   const Operation& conv = *operations[0];  // PyTorch: [3, 2, 3, 3]; ours: [3, 3, 3, 2]
-  const auto torch = [](std::size_t o, std::size_t i, std::size_t h, std::size_t w) { return ((o * 2 + i) * 3 + h) * 3 + w; };
-  const auto ours = [](std::size_t o, std::size_t i, std::size_t h, std::size_t w) { return ((o * 3 + h) * 3 + w) * 2 + i; };
+  const auto torch = [](std::size_t o, std::size_t i, std::size_t h, std::size_t w) {
+    return ((o * 2 + i) * 3 + h) * 3 + w;
+  };
+  const auto ours = [](std::size_t o, std::size_t i, std::size_t h, std::size_t w) {
+    return ((o * 3 + h) * 3 + w) * 2 + i;
+  };
   for (std::size_t o = 0; o < 3; ++o)
     for (std::size_t i = 0; i < 2; ++i)
       for (std::size_t h = 0; h < 3; ++h)
-        for (std::size_t w = 0; w < 3; ++w)
-          EXPECT_EQ(conv.torch_weight_index(torch(o, i, h, w), {}), ours(o, i, h, w));
+        for (std::size_t w = 0; w < 3; ++w) EXPECT_EQ(conv.torch_weight_index(torch(o, i, h, w), {}), ours(o, i, h, w));
 }
 
 TEST(Layers, OrdersFlattenedInputsChannelsFirstForPyTorch) {
@@ -57,7 +60,8 @@ TEST(Layers, OrdersFlattenedInputsChannelsFirstForPyTorch) {
     for (std::size_t h = 0; h < 2; ++h)
       for (std::size_t w = 0; w < 2; ++w)
         for (std::size_t c = 0; c < 5; ++c)
-          EXPECT_EQ(dense.torch_weight_index(unit * 20 + (c * 2 + h) * 2 + w, {2, 2, 5}), unit * 20 + (h * 2 + w) * 5 + c);
+          EXPECT_EQ(dense.torch_weight_index(unit * 20 + (c * 2 + h) * 2 + w, {2, 2, 5}),
+                    unit * 20 + (h * 2 + w) * 5 + c);
 }
 
 TEST(Layers, InitializesWithinHesBoundAndBiasesToZero) {
@@ -67,7 +71,8 @@ TEST(Layers, InitializesWithinHesBoundAndBiasesToZero) {
     std::vector<float> params(op->parameter_count(), NAN);
     Random random(1, 1);
     op->initialize(params, random);
-    const double bound = std::sqrt(6.0 * static_cast<double>(op->bias_count()) / static_cast<double>(op->weight_count()));
+    const double bound =
+        std::sqrt(6.0 * static_cast<double>(op->bias_count()) / static_cast<double>(op->weight_count()));
     double sum_of_squares = 0;
     for (std::size_t i = 0; i < op->weight_count(); ++i) {
       EXPECT_LE(std::abs(params[i]), bound);

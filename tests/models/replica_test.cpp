@@ -23,7 +23,8 @@ Samples random_samples(const NetworkSpec& spec, std::size_t count, std::uint64_t
   Samples s;
   for (std::size_t i = 0; i < count; ++i) {
     s.labels.push_back(static_cast<std::uint8_t>(random.below(static_cast<std::uint64_t>(spec.classes))));
-    for (std::int64_t f = 0; f < spec.input.size(); ++f) s.images.push_back(static_cast<std::uint8_t>(random.below(256)));
+    for (std::int64_t f = 0; f < spec.input.size(); ++f)
+      s.images.push_back(static_cast<std::uint8_t>(random.below(256)));
   }
   return s;
 }
@@ -39,7 +40,8 @@ Pass training_pass(const SampleHandles& handles, std::span<const std::uint32_t> 
 }
 
 void run(Trainer& trainer, const Pass& pass) {
-  trainer.run(pass, [] { return false; }, [] {});
+  trainer.run(
+      pass, [] { return false; }, [] {});
 }
 
 std::vector<float> copy_of(starpu_data_handle_t handle, std::size_t count) {
@@ -54,9 +56,9 @@ class GradientOfWholeNetwork : public WithStarpu, public ::testing::WithParamInt
 
 // For each block, the slope of the mean loss along the gradient's own direction and along random ones.
 //
-// The loss is computed in float by the kernels themselves: its error of about 1e-7, over a step of 2e-4 in all, is 5e-4;
-// a longer step crosses kinks of relu and max_pool (at 3e-4 one of them already costs 2 %). The gradients here are
-// 0.3 to 1.5 long, so 1 % of the length is the tolerance; a wrong term is an error of order 1.
+// The loss is computed in float by the kernels themselves: its error of about 1e-7, over a step of 2e-4 in all, is
+// 5e-4; a longer step crosses kinks of relu and max_pool (at 3e-4 one of them already costs 2 %). The gradients here
+// are 0.3 to 1.5 long, so 1 % of the length is the tolerance; a wrong term is an error of order 1.
 TEST_P(GradientOfWholeNetwork, AgreesWithFiniteDifferences) {
   const std::size_t batch = GetParam();
   start(1);
@@ -131,7 +133,8 @@ TEST_F(WithStarpu, TrainingStepMovesParametersAsSgdSays) {
   const SampleHandles handles(samples);
   const std::vector<std::uint32_t> order = {0, 1, 2, 3, 4, 5};
   Network network(spec, 3);
-  const std::vector<float> before(network.parameters(0)->values.span().begin(), network.parameters(0)->values.span().end());
+  const std::vector<float> before(network.parameters(0)->values.span().begin(),
+                                  network.parameters(0)->values.span().end());
   Trainer trainer(network, 6, 1);
   run(trainer, training_pass(handles, order, {.learning_rate = 0.5f, .momentum = 0.9f, .weight_decay = 0.1f}));
   const std::vector<float> gradient = copy_of(trainer.replica(0).gradient(0), before.size());
