@@ -24,6 +24,8 @@
 // one for rethrow_kernel_error(); the run is then to be abandoned.
 #pragma once
 
+#include "codelets/backend/happens_before.h"
+
 #include <starpu.h>
 
 #include <cstddef>
@@ -100,6 +102,8 @@ struct KernelCall<Kernel> {
   static void call(void* buffers[], const void* args) { call(buffers, args, std::index_sequence_for<T...>{}); }
   template <std::size_t... I>
   static void call(void* buffers[], const void* args, std::index_sequence<I...>) {
+    [[maybe_unused]] const HandleHeld held[] = {
+        HandleHeld(reinterpret_cast<const void*>(STARPU_VECTOR_GET_PTR(buffers[I])))...};
     Kernel(*static_cast<const Args*>(args), reinterpret_cast<T*>(STARPU_VECTOR_GET_PTR(buffers[I]))...);
   }
 };

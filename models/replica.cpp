@@ -1,6 +1,7 @@
 #include "models/replica.h"
 
 #include "codelets/apply_gradient.h"
+#include "codelets/backend/happens_before.h"
 #include "codelets/gather_batch.h"
 #include "codelets/snapshot.h"
 
@@ -194,11 +195,13 @@ void Replica::on_begin(void* arg) {
 // Both run when a worker takes the task, that is, when the task holds the block's handle already.
 void Replica::on_snapshot(void* block_state) {
   auto* state = static_cast<BlockState*>(block_state);
+  const HandleHeld held(state->block);
   state->version = state->block->version;
 }
 
 void Replica::on_apply(void* block_state) {
   auto* state = static_cast<BlockState*>(block_state);
+  const HandleHeld held(state->block);
   state->staleness = state->block->version++ - state->version;
 }
 

@@ -54,17 +54,18 @@ bool Ledger::may_take(std::size_t worker, double now) const {
   }
   if (own.share == 0) return false;
   if (std::isnan(own.seconds)) return true;
-  return others_finish_before(worker, now, now + own.seconds) < remaining_;
+  return others_finish_before(worker, now) < remaining_;
 }
 
-// How many of the remaining mini-batches the other workers with a share will have finished strictly before `deadline`.
-std::int64_t Ledger::others_finish_before(std::size_t worker, double now, double deadline) const {
+// How many of the remaining mini-batches the other workers with a share will have finished strictly before `worker`,
+// beginning now, would have finished one. Of equally fast free workers none is before another, to the last bit.
+std::int64_t Ledger::others_finish_before(std::size_t worker, double now) const {
   double count = 0;
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     const Worker& other = workers_[w];
     if (w == worker || other.share == 0 || !std::isfinite(other.seconds)) continue;
-    const double free = other.busy ? std::max(now, other.since + other.seconds) : now;
-    count += std::max(0.0, std::ceil((deadline - free) / other.seconds) - 1);
+    const double until_free = other.busy ? std::max(0.0, other.since + other.seconds - now) : 0;
+    count += std::max(0.0, std::ceil((workers_[worker].seconds - until_free) / other.seconds) - 1);
     if (count >= static_cast<double>(remaining_)) return remaining_;
   }
   return static_cast<std::int64_t>(count);

@@ -67,7 +67,7 @@ class Ledger {
   };
 
   void open_round(double now);
-  std::int64_t others_finish_before(std::size_t worker, double now, double deadline) const;
+  std::int64_t others_finish_before(std::size_t worker, double now) const;
 
   Balance balance_ = Balance::prorata;
   std::int64_t remaining_ = 0;

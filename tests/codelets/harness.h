@@ -165,9 +165,8 @@ inline void expect_matches(const Buffer& got, const Results& expected) {
     if (!matches(got.at(i), expected[i])) wrong.push_back(i);
   if (wrong.empty()) return;
   const std::size_t first = wrong.front();
-  ADD_FAILURE() << wrong.size() << " of " << expected.size() << " elements are wrong; [" << first
-                << "] is " << got.at(first) << " instead of " << expected[first].value << " +- "
-                << expected[first].tolerance;
+  ADD_FAILURE() << wrong.size() << " of " << expected.size() << " elements are wrong; [" << first << "] is "
+                << got.at(first) << " instead of " << expected[first].value << " +- " << expected[first].tolerance;
 }
 
 inline bool writes(const Operation& op, std::size_t buffer) { return op.codelet->starpu()->modes[buffer] & STARPU_W; }

@@ -119,9 +119,8 @@ Entry<Args> layer_backward(const Codelet& codelet, std::vector<Args> shapes, std
             return {{}, {}, {}, dy, dparams, dx};
           },
           .gradient_shapes = std::move(gradient_shapes),
-          .scalar = [](const Args& args, const Arguments& in) {
-            return projection(reference::forward(args.shape, in[0], in[1]), in[3]);
-          },
+          .scalar = [](const Args& args,
+                       const Arguments& in) { return projection(reference::forward(args.shape, in[0], in[1]), in[3]); },
           .derivatives = {{1, 4}, {0, 5}}};
 }
 
@@ -140,9 +139,8 @@ Entry<Args> layer_backward_parameters(const Codelet& codelet, std::vector<Args> 
             return {{}, {}, dy, dparams};
           },
           .gradient_shapes = std::move(gradient_shapes),
-          .scalar = [](const Args& args, const Arguments& in) {
-            return projection(reference::forward(args.shape, in[0], in[4]), in[2]);
-          },
+          .scalar = [](const Args& args,
+                       const Arguments& in) { return projection(reference::forward(args.shape, in[0], in[4]), in[2]); },
           .derivatives = {{4, 3}}};
 }
 
@@ -159,7 +157,9 @@ inline const std::vector<Operation>& operations() {
           .shapes = gather_batch_shapes(),
           .inputs = [](const GatherBatchArgs& args, Random& random) -> Arguments {
             return {random.below(std::size_t(args.shape.features) * kGatheredFrom, 256),
-                    random.below(kGatheredFrom, kClasses), {}, {}};
+                    random.below(kGatheredFrom, kClasses),
+                    {},
+                    {}};
           },
           .expected = [](const GatherBatchArgs& args, const Arguments& in) -> std::vector<Results> {
             return {{}, {}, reference::gather_images(args, in[0]), reference::gather_labels(args, in[1])};
@@ -173,61 +173,57 @@ inline const std::vector<Operation>& operations() {
       layer_backward(conv2d_backward, conv2d_shapes(), conv2d_gradient_shapes()),
       layer_backward_parameters(conv2d_backward_parameters, conv2d_shapes(), conv2d_gradient_shapes()),
 
-      Entry<MaxPoolArgs>{
-          .codelet = max_pool_forward,  // x, y, argmax
-          .elements = {f32, f32, u8},
-          .shapes = max_pool_shapes(),
-          .inputs = [](const MaxPoolArgs& args, Random& random) -> Arguments {
-            return {random.uniform(elements(args.shape)), {}, {}};
-          },
-          .expected = [](const MaxPoolArgs& args, const Arguments& in) -> std::vector<Results> {
-            auto [y, argmax] = reference::max_pool_forward(args.shape, in[0]);
-            return {{}, y, argmax};
-          }},
-      Entry<MaxPoolArgs>{
-          .codelet = max_pool_backward,  // argmax, dy, dx; hidden: x
-          .elements = {u8, f32, f32},
-          .shapes = max_pool_shapes(),
-          .inputs = [](const MaxPoolArgs& args, Random& random) -> Arguments {
-            const Values x = random.uniform(elements(args.shape));
-            const Values argmax = rounded(reference::max_pool_forward(args.shape, x).argmax);
-            return {argmax, random.uniform(argmax.size()), {}, x};
-          },
-          .expected = [](const MaxPoolArgs& args, const Arguments& in) -> std::vector<Results> {
-            return {{}, {}, reference::max_pool_backward(args.shape, in[0], in[1])};
-          },
-          .gradient_shapes = max_pool_gradient_shapes(),
-          .scalar = [](const MaxPoolArgs& args, const Arguments& in) {
-            return projection(reference::max_pool_forward(args.shape, in[3]).y, in[1]);
-          },
-          .derivatives = {{3, 2}}},
+      Entry<MaxPoolArgs>{.codelet = max_pool_forward,  // x, y, argmax
+                         .elements = {f32, f32, u8},
+                         .shapes = max_pool_shapes(),
+                         .inputs = [](const MaxPoolArgs& args, Random& random) -> Arguments {
+                           return {random.uniform(elements(args.shape)), {}, {}};
+                         },
+                         .expected = [](const MaxPoolArgs& args, const Arguments& in) -> std::vector<Results> {
+                           auto [y, argmax] = reference::max_pool_forward(args.shape, in[0]);
+                           return {{}, y, argmax};
+                         }},
+      Entry<MaxPoolArgs>{.codelet = max_pool_backward,  // argmax, dy, dx; hidden: x
+                         .elements = {u8, f32, f32},
+                         .shapes = max_pool_shapes(),
+                         .inputs = [](const MaxPoolArgs& args, Random& random) -> Arguments {
+                           const Values x = random.uniform(elements(args.shape));
+                           const Values argmax = rounded(reference::max_pool_forward(args.shape, x).argmax);
+                           return {argmax, random.uniform(argmax.size()), {}, x};
+                         },
+                         .expected = [](const MaxPoolArgs& args, const Arguments& in) -> std::vector<Results> {
+                           return {{}, {}, reference::max_pool_backward(args.shape, in[0], in[1])};
+                         },
+                         .gradient_shapes = max_pool_gradient_shapes(),
+                         .scalar =
+                             [](const MaxPoolArgs& args, const Arguments& in) {
+                               return projection(reference::max_pool_forward(args.shape, in[3]).y, in[1]);
+                             },
+                         .derivatives = {{3, 2}}},
 
-      Entry<ReluArgs>{
-          .codelet = relu_forward,  // x, y
-          .elements = {f32, f32},
-          .shapes = relu_shapes(),
-          .inputs = [](const ReluArgs& args, Random& random) -> Arguments {
-            return {random.uniform(elements(args.shape)), {}};
-          },
-          .expected = [](const ReluArgs&, const Arguments& in) -> std::vector<Results> {
-            return {{}, reference::relu_forward(in[0])};
-          }},
-      Entry<ReluArgs>{
-          .codelet = relu_backward,  // y, dy, dx; hidden: x
-          .elements = {f32, f32, f32},
-          .shapes = relu_shapes(),
-          .inputs = [](const ReluArgs& args, Random& random) -> Arguments {
-            const Values x = random.uniform(elements(args.shape));
-            return {rounded(reference::relu_forward(x)), random.uniform(x.size()), {}, x};
-          },
-          .expected = [](const ReluArgs&, const Arguments& in) -> std::vector<Results> {
-            return {{}, {}, reference::relu_backward(in[0], in[1])};
-          },
-          .gradient_shapes = relu_gradient_shapes(),
-          .scalar = [](const ReluArgs&, const Arguments& in) {
-            return projection(reference::relu_forward(in[3]), in[1]);
-          },
-          .derivatives = {{3, 2}}},
+      Entry<ReluArgs>{.codelet = relu_forward,  // x, y
+                      .elements = {f32, f32},
+                      .shapes = relu_shapes(),
+                      .inputs = [](const ReluArgs& args, Random& random) -> Arguments {
+                        return {random.uniform(elements(args.shape)), {}};
+                      },
+                      .expected = [](const ReluArgs&, const Arguments& in) -> std::vector<Results> {
+                        return {{}, reference::relu_forward(in[0])};
+                      }},
+      Entry<ReluArgs>{.codelet = relu_backward,  // y, dy, dx; hidden: x
+                      .elements = {f32, f32, f32},
+                      .shapes = relu_shapes(),
+                      .inputs = [](const ReluArgs& args, Random& random) -> Arguments {
+                        const Values x = random.uniform(elements(args.shape));
+                        return {rounded(reference::relu_forward(x)), random.uniform(x.size()), {}, x};
+                      },
+                      .expected = [](const ReluArgs&, const Arguments& in) -> std::vector<Results> {
+                        return {{}, {}, reference::relu_backward(in[0], in[1])};
+                      },
+                      .gradient_shapes = relu_gradient_shapes(),
+                      .scalar = [](const ReluArgs&,
+                                   const Arguments& in) { return projection(reference::relu_forward(in[3]), in[1]); },
+                      .derivatives = {{3, 2}}},
 
       Entry<SoftmaxCrossEntropyArgs>{
           .codelet = softmax_cross_entropy,  // logits, labels, dlogits, score
@@ -244,34 +240,34 @@ inline const std::vector<Operation>& operations() {
             return {{}, {}, dlogits, score};
           },
           .gradient_shapes = softmax_cross_entropy_gradient_shapes(),
-          .scalar = [](const SoftmaxCrossEntropyArgs& args, const Arguments& in) {
-            return reference::softmax_cross_entropy(args.shape, in[0], in[1]).score[0].value / args.shape.batch;
-          },
+          .scalar =
+              [](const SoftmaxCrossEntropyArgs& args, const Arguments& in) {
+                return reference::softmax_cross_entropy(args.shape, in[0], in[1]).score[0].value / args.shape.batch;
+              },
           .derivatives = {{0, 2}},
           .smooth = true},
 
-      Entry<SnapshotArgs>{
-          .codelet = snapshot,  // params, copy
-          .elements = {f32, f32},
-          .shapes = snapshot_shapes(),
-          .inputs = [](const SnapshotArgs& args, Random& random) -> Arguments {
-            return {random.uniform(std::size_t(args.shape.count)), {}};
-          },
-          .expected = [](const SnapshotArgs&, const Arguments& in) -> std::vector<Results> {
-            return {{}, Results(in[0].begin(), in[0].end())};
-          }},
-      Entry<ApplyGradientArgs>{
-          .codelet = apply_gradient,  // params, velocity, gradient
-          .elements = {f32, f32, f32},
-          .shapes = apply_gradient_shapes(),
-          .inputs = [](const ApplyGradientArgs& args, Random& random) -> Arguments {
-            const auto count = std::size_t(args.shape.count);
-            return {random.uniform(count), random.uniform(count), random.uniform(count)};
-          },
-          .expected = [](const ApplyGradientArgs& args, const Arguments& in) -> std::vector<Results> {
-            auto [params, velocity] = reference::apply_gradient(args, in[0], in[1], in[2]);
-            return {params, velocity, {}};
-          }},
+      Entry<SnapshotArgs>{.codelet = snapshot,  // params, copy
+                          .elements = {f32, f32},
+                          .shapes = snapshot_shapes(),
+                          .inputs = [](const SnapshotArgs& args, Random& random) -> Arguments {
+                            return {random.uniform(std::size_t(args.shape.count)), {}};
+                          },
+                          .expected = [](const SnapshotArgs&, const Arguments& in) -> std::vector<Results> {
+                            return {{}, Results(in[0].begin(), in[0].end())};
+                          }},
+      Entry<ApplyGradientArgs>{.codelet = apply_gradient,  // params, velocity, gradient
+                               .elements = {f32, f32, f32},
+                               .shapes = apply_gradient_shapes(),
+                               .inputs = [](const ApplyGradientArgs& args, Random& random) -> Arguments {
+                                 const auto count = std::size_t(args.shape.count);
+                                 return {random.uniform(count), random.uniform(count), random.uniform(count)};
+                               },
+                               .expected = [](const ApplyGradientArgs& args,
+                                              const Arguments& in) -> std::vector<Results> {
+                                 auto [params, velocity] = reference::apply_gradient(args, in[0], in[1], in[2]);
+                                 return {params, velocity, {}};
+                               }},
   };
   return all;
 }

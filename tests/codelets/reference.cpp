@@ -150,8 +150,7 @@ Results forward(const Conv2dShape& s, const Values& x, const Values& params) { r
 LayerGradient backward(const DenseShape& s, const Values& x, const Values& params, const Values& y, const Values& dy) {
   return layer_backward(s, x, params, y, dy);
 }
-LayerGradient backward(const Conv2dShape& s, const Values& x, const Values& params, const Values& y,
-                       const Values& dy) {
+LayerGradient backward(const Conv2dShape& s, const Values& x, const Values& params, const Values& y, const Values& dy) {
   return layer_backward(s, x, params, y, dy);
 }
 
