@@ -84,7 +84,8 @@ TEST_P(EveryBalance, DealsEveryMinibatchOnceWithoutDeadlock) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Balances, EveryBalance, ::testing::Values(Balance::prorata, Balance::uniform, Balance::dynamic));
+INSTANTIATE_TEST_SUITE_P(Balances, EveryBalance,
+                         ::testing::Values(Balance::prorata, Balance::uniform, Balance::dynamic));
 
 TEST(LedgerUniform, GivesTheSameToEachAndIsAsSlowAsTheSlowest) {
   test::Instances random(2);
@@ -111,8 +112,10 @@ TEST(LedgerProrata, EndsWithinOneMinibatchOfTheOptimum) {
     std::vector<double> sharing = seconds;
     double slowest = 0;
     for (std::size_t w = 0; w < seconds.size(); ++w) {
-      if (o.taken[w] == 0) sharing[w] = kNever;
-      else slowest = std::max(slowest, seconds[w]);
+      if (o.taken[w] == 0)
+        sharing[w] = kNever;
+      else
+        slowest = std::max(slowest, seconds[w]);
     }
     ASSERT_LE(o.end, (optimum(sharing, minibatches) + slowest) * (1 + 1e-9));
   }

@@ -15,7 +15,7 @@ namespace {
 struct Ran {
   std::atomic<int> tasks{0};
   std::atomic<int> worker{-1};
-  std::atomic<bool> moved{false};       // tasks of the group on more than one worker
+  std::atomic<bool> moved{false};  // tasks of the group on more than one worker
   std::atomic<bool> out_of_order{false};
 };
 
@@ -31,6 +31,21 @@ void work(void*[], void* arg) {
   if (!a->ran->worker.compare_exchange_strong(expected, self) && expected != self) a->ran->moved = true;
   if (a->ran->tasks++ != a->position) a->ran->out_of_order = true;
 }
+
+struct Groups {
+  explicit Groups(std::size_t n, std::uint32_t tasks) : ran(n), groups(n), tags(n * tasks), count(tasks) {
+    for (std::size_t g = 0; g < n; ++g) {
+      groups[g] = prorata_group{};
+      groups[g].sequence = g;
+      groups[g].tasks = tasks;
+      for (std::uint32_t t = 0; t < tasks; ++t) tags[g * tasks + t] = {&groups[g], t};
+    }
+  }
+  std::vector<Ran> ran;
+  std::vector<prorata_group> groups;
+  std::vector<prorata_tag> tags;
+  std::uint32_t count;
+};
 
 class Policy : public ::testing::Test {
  protected:
@@ -59,6 +74,22 @@ class Policy : public ::testing::Test {
     return t;
   }
 
+  // Every task of every group, in order.
+  void submit_all(Groups& g) {
+    for (std::size_t i = 0; i < g.tags.size(); ++i) {
+      starpu_task* made = task(g.ran[i / g.count], static_cast<int>(i % g.count));
+      made->sched_data = &g.tags[i];
+      ASSERT_EQ(starpu_task_submit(made), 0);
+    }
+  }
+
+  static void begin(std::uint64_t groups, prorata_balance balance) {
+    prorata_phase phase{};
+    phase.groups = groups;
+    phase.balance = balance;
+    ASSERT_EQ(prorata_begin_phase(0, &phase), 0);
+  }
+
   starpu_codelet codelet_{};
 
  private:
@@ -66,35 +97,12 @@ class Policy : public ::testing::Test {
   bool running_ = false;
 };
 
-struct Groups {
-  explicit Groups(std::size_t n, std::uint32_t tasks) : ran(n), groups(n), tags(n * tasks), count(tasks) {
-    for (std::size_t g = 0; g < n; ++g) {
-      groups[g] = prorata_group{};
-      groups[g].sequence = g;
-      groups[g].tasks = tasks;
-      for (std::uint32_t t = 0; t < tasks; ++t) tags[g * tasks + t] = {&groups[g], t};
-    }
-  }
-  std::vector<Ran> ran;
-  std::vector<prorata_group> groups;
-  std::vector<prorata_tag> tags;
-  std::uint32_t count;
-};
-
 TEST_F(Policy, RunsTheTasksOfAGroupOnOneWorkerInOrder) {
   for (const prorata_balance balance : {PRORATA_PRORATA, PRORATA_UNIFORM, PRORATA_DYNAMIC}) {
     start(3);
     Groups g(200, 3);
-    prorata_phase phase{};
-    phase.groups = 200;
-    phase.balance = balance;
-    ASSERT_EQ(prorata_begin_phase(0, &phase), 0);
-    for (std::size_t i = 0; i < 200; ++i)
-      for (std::uint32_t t = 0; t < 3; ++t) {
-        starpu_task* made = task(g.ran[i], static_cast<int>(t));
-        made->sched_data = &g.tags[i * 3 + t];
-        ASSERT_EQ(starpu_task_submit(made), 0);
-      }
+    begin(200, balance);
+    submit_all(g);
     starpu_task_wait_for_all();
     for (std::size_t i = 0; i < 200; ++i) {
       EXPECT_EQ(g.ran[i].tasks, 3);
@@ -109,15 +117,8 @@ TEST_F(Policy, RunsTheTasksOfAGroupOnOneWorkerInOrder) {
 TEST_F(Policy, GivesEqualSharesUnderUniform) {
   start(2);
   Groups g(100, 1);
-  prorata_phase phase{};
-  phase.groups = 100;
-  phase.balance = PRORATA_UNIFORM;
-  ASSERT_EQ(prorata_begin_phase(0, &phase), 0);
-  for (std::size_t i = 0; i < 100; ++i) {
-    starpu_task* made = task(g.ran[i], 0);
-    made->sched_data = &g.tags[i];
-    ASSERT_EQ(starpu_task_submit(made), 0);
-  }
+  begin(100, PRORATA_UNIFORM);
+  submit_all(g);
   starpu_task_wait_for_all();
   int of[2] = {0, 0};
   for (const Ran& r : g.ran) ++of[r.worker];
@@ -128,12 +129,7 @@ TEST_F(Policy, GivesEqualSharesUnderUniform) {
 TEST_F(Policy, RunsGroupsThatNobodyAnnounced) {
   start(2);
   Groups g(50, 2);
-  for (std::size_t i = 0; i < 50; ++i)
-    for (std::uint32_t t = 0; t < 2; ++t) {
-      starpu_task* made = task(g.ran[i], static_cast<int>(t));
-      made->sched_data = &g.tags[i * 2 + t];
-      ASSERT_EQ(starpu_task_submit(made), 0);
-    }
+  submit_all(g);
   starpu_task_wait_for_all();
   for (const Ran& r : g.ran) EXPECT_EQ(r.tasks, 2);
 }
@@ -141,15 +137,8 @@ TEST_F(Policy, RunsGroupsThatNobodyAnnounced) {
 TEST_F(Policy, RunsMoreGroupsThanAnnounced) {
   start(2);
   Groups g(50, 1);
-  prorata_phase phase{};
-  phase.groups = 7;
-  phase.balance = PRORATA_UNIFORM;
-  ASSERT_EQ(prorata_begin_phase(0, &phase), 0);
-  for (std::size_t i = 0; i < 50; ++i) {
-    starpu_task* made = task(g.ran[i], 0);
-    made->sched_data = &g.tags[i];
-    ASSERT_EQ(starpu_task_submit(made), 0);
-  }
+  begin(7, PRORATA_UNIFORM);
+  submit_all(g);
   starpu_task_wait_for_all();
   for (const Ran& r : g.ran) EXPECT_EQ(r.tasks, 1);
 }
@@ -198,7 +187,9 @@ TEST_F(Policy, RunsTheLargerPriorityFirst) {
     }
   };
   starpu_codelet_init(&note);
-  note.cpu_funcs[0] = [](void*[], void* arg) { order.push_back(static_cast<int>(reinterpret_cast<std::intptr_t>(arg))); };
+  note.cpu_funcs[0] = [](void*[], void* arg) {
+    order.push_back(static_cast<int>(reinterpret_cast<std::intptr_t>(arg)));
+  };
   starpu_task* first = starpu_task_create();
   first->cl = &gate;
   ASSERT_EQ(starpu_task_submit(first), 0);
