@@ -2,7 +2,7 @@
 //
 // Shapes: x [batch, height, width, channels], y and argmax [batch, out_height, out_width, channels].
 // argmax is the place of the maximum in its window, row * window + column, the first one where several are
-// equal; so window <= 16.
+// equal; so window <= 15 (oneDNN wants four bytes a place from 16 on).
 #pragma once
 
 #include "codelets/codelet.h"

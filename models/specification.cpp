@@ -124,7 +124,7 @@ LayerSpec read_layer(const fs::path& file, const Table& table, std::size_t numbe
                     windows(input.width, spec.padding, spec.kernel, spec.stride), spec.channels};
   } else if (type == "max_pool") {
     r.only({"name", "type", "window", "stride"});
-    const std::int32_t window = r.integer("window", 1, 16);
+    const std::int32_t window = r.integer("window", 1, 15);
     const MaxPoolSpec spec{window, r.integer_or("stride", 1, 64, window)};
     layer.type = spec;
     layer.output = {windows(input.height, 0, window, spec.stride), windows(input.width, 0, window, spec.stride),

@@ -38,7 +38,7 @@ struct Implementation {
   const CpuImplementation* implementation;
 
   std::string name() const { return operation->codelet->name() + "_" + implementation->name; }
-  friend void PrintTo(const Implementation& i, std::ostream* out) { *out << i.name(); }
+  friend std::ostream& operator<<(std::ostream& out, const Implementation& i) { return out << i.name(); }
 };
 
 std::vector<Implementation> implementations(bool only_gradients) {
@@ -352,7 +352,7 @@ TEST(Gemm, MultipliesWhicheverIsTransposed) {
 TEST(CpuWorkerClock, LeavesThreadsAloneThatAreNoWorkers) {
   reset_cpu_busy_seconds();
   const SnapshotArgs args{{1}};
-  std::vector<Buffer> buffers{{f32, {1}}, {f32, 1}};
+  std::vector<Buffer> buffers{{f32, Values{1}}, {f32, 1}};
   call(snapshot.cpu()[0].run, &args, buffers);
   for (int worker = 0; worker < STARPU_NMAXWORKERS; ++worker) EXPECT_EQ(cpu_busy_seconds(worker), 0);
 }

@@ -1,8 +1,9 @@
 // Runs one implementation of a codelet on buffers of its own, and holds what it wrote against the reference.
 //
 // No StarPU runs here: the kernel is called with vector interfaces, filled as StarPU would. Every buffer is larger than
-// the shape needs, as when a handle serves a partial batch, and starts out full of kFill, which is not a number. So
-// what is not written, what is written beside the buffer and what is read beside it all show.
+// the shape needs, as when a handle serves a partial batch. Outputs start out as not a number, and so is what lies
+// beside an input; what lies beside an output is a number. So it shows when a kernel leaves an element out, uses what
+// it should not read, or writes (or only copies, or updates) beside its output.
 #pragma once
 
 #include "codelets/codelet.h"
@@ -87,6 +88,10 @@ struct Operation {
 };
 
 class Buffer {
+  static constexpr unsigned char kNoNumber = 0xff;  // as a byte of a float; else -1 or 255, which nobody expects
+  static constexpr unsigned char kNumber = 0x3e;
+  static constexpr std::ptrdiff_t kHead = 64;  // bytes before the buffer, which keep its alignment
+
   template <class Use>
   auto with_type(Use use) const {
     switch (element_) {
@@ -97,9 +102,14 @@ class Buffer {
   }
 
  public:
-  Buffer(Element element, std::size_t used)
-      : element_(element), used_(used), bytes_(kHead + size() * capacity(), kFill), before_(bytes_) {}
-  Buffer(Element element, const Values& values) : Buffer(element, values.size()) {
+  // An output.
+  Buffer(Element element, std::size_t used) : Buffer(element, used, kNumber) {
+    std::fill_n(bytes_.begin() + kHead, used * size(), kNoNumber);
+    before_ = bytes_;
+  }
+  // An input; `written` where it is an output, too.
+  Buffer(Element element, const Values& values, bool written = false)
+      : Buffer(element, values.size(), written ? kNumber : kNoNumber) {
     for (std::size_t i = 0; i < used_; ++i) set(i, values[i]);
     before_ = bytes_;
   }
@@ -131,8 +141,8 @@ class Buffer {
   }
 
  private:
-  static constexpr unsigned char kFill = 0xff;  // a NaN, -1 or 255
-  static constexpr std::ptrdiff_t kHead = 64;   // bytes, which keep the alignment
+  Buffer(Element element, std::size_t used, unsigned char beside)
+      : element_(element), used_(used), bytes_(kHead + size() * capacity(), beside) {}
 
   // Room for a batch four times as large, and for a vector that overhangs the last element.
   std::size_t capacity() const { return 4 * used_ + 64; }
@@ -177,7 +187,7 @@ inline std::vector<Buffer> make_buffers(const Operation& op, const Arguments& in
   std::vector<Buffer> buffers;
   for (std::size_t i = 0; i < op.codelet->buffers(); ++i)
     if (reads(op, i))
-      buffers.emplace_back(op.elements[i], inputs[i]);
+      buffers.emplace_back(op.elements[i], inputs[i], writes(op, i));
     else
       buffers.emplace_back(op.elements[i], expected[i].size());
   return buffers;

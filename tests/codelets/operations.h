@@ -32,7 +32,7 @@ struct Entry {
   std::vector<Derivative> derivatives = {};
   bool smooth = false;  // else linear, but for kinks
 
-  operator Operation() const {
+  operator Operation() const {  // NOLINT(google-explicit-constructor): the table is a list of entries
     const auto typed = [](const void* args) -> const Args& { return *static_cast<const Args*>(args); };
     return {&codelet,
             elements,
@@ -149,6 +149,7 @@ inline std::size_t elements(const MaxPoolShape& s) {
   return std::size_t(s.batch) * std::size_t(s.height) * std::size_t(s.width) * std::size_t(s.channels);
 }
 
+// NOLINTNEXTLINE(readability-function-size): a table
 inline const std::vector<Operation>& operations() {
   static const std::vector<Operation> all{
       Entry<GatherBatchArgs>{
@@ -254,7 +255,7 @@ inline const std::vector<Operation>& operations() {
                             return {random.uniform(std::size_t(args.shape.count)), {}};
                           },
                           .expected = [](const SnapshotArgs&, const Arguments& in) -> std::vector<Results> {
-                            return {{}, Results(in[0].begin(), in[0].end())};
+                            return {{}, reference::exactly(in[0])};
                           }},
       Entry<ApplyGradientArgs>{.codelet = apply_gradient,  // params, velocity, gradient
                                .elements = {f32, f32, f32},

@@ -8,12 +8,6 @@
 namespace prorata::reference {
 namespace {
 
-Results exactly(const Values& values) {
-  Results results;
-  for (double v : values) results.push_back({v});
-  return results;
-}
-
 Results expected(const std::vector<Sum>& sums) {
   Results results;
   for (const Sum& s : sums) results.push_back(s.expected());
@@ -98,6 +92,12 @@ LayerGradient layer_backward(const Shape& s, const Values& x, const Values& para
 }  // namespace
 
 double accumulated(double roundings) { return std::min(roundings, 8 * std::sqrt(roundings)); }
+
+Results exactly(const Values& values) {
+  Results results;
+  for (double v : values) results.push_back({v});
+  return results;
+}
 
 void Sum::add(double term) {
   value_ += term;

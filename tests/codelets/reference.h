@@ -51,6 +51,8 @@ class Sum {
   bool products_ = false;
 };
 
+Results exactly(const Values& values);
+
 // max(0, v), except that not a number stays so.
 Expected rectified(Expected v);
 

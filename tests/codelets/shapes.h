@@ -88,15 +88,15 @@ inline std::vector<Conv2dArgs> conv2d_gradient_shapes() {
 }
 
 inline std::vector<MaxPoolArgs> max_pool_shapes() {
-  return {{{1, 2, 2, 1, 2, 2}},    {{3, 28, 28, 6, 2, 2}}, {{3, 8, 8, 16, 2, 2}},
-          {{2, 5, 7, 3, 2, 2}},                            // last row and column dropped
-          {{2, 8, 10, 9, 3, 3}},                           // two rows and a column dropped
-          {{2, 7, 5, 8, 3, 2}},                            // windows overlap
-          {{1, 9, 8, 5, 3, 1}},    {{1, 8, 9, 17, 5, 3}},  // overlap, and a column dropped
-          {{4, 6, 9, 16, 2, 3}},                           // gaps between the windows
-          {{2, 4, 4, 2, 4, 4}},                            // the whole image
-          {{1, 3, 4, 2, 1, 1}},    {{1, 5, 4, 3, 1, 2}},   {{100, 4, 6, 3, 2, 1}},
-          {{1, 15, 16, 3, 15, 1}}, {{2, 16, 17, 2, 16, 1}}};  // the largest window: places up to 255
+  return {{{1, 2, 2, 1, 2, 2}},   {{3, 28, 28, 6, 2, 2}},
+          {{3, 8, 8, 16, 2, 2}},  {{2, 5, 7, 3, 2, 2}},   // last row and column dropped
+          {{2, 8, 10, 9, 3, 3}},                          // two rows and a column dropped
+          {{2, 7, 5, 8, 3, 2}},                           // windows overlap
+          {{1, 9, 8, 5, 3, 1}},   {{1, 8, 9, 17, 5, 3}},  // overlap, and a column dropped
+          {{4, 6, 9, 16, 2, 3}},                          // gaps between the windows
+          {{2, 4, 4, 2, 4, 4}},                           // the whole image
+          {{1, 3, 4, 2, 1, 1}},   {{1, 5, 4, 3, 1, 2}},
+          {{100, 4, 6, 3, 2, 1}}, {{1, 15, 16, 3, 15, 1}}};  // the largest window
 }
 
 inline std::vector<MaxPoolArgs> max_pool_gradient_shapes() {

@@ -1,0 +1,14 @@
+// main() of every test program: StarPU as the tests want it.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+int main(int argc, char** argv) {
+  // Nothing that a test measures may end up among the user's own performance models.
+  ::setenv("STARPU_PERF_MODEL_DIR", PRORATA_TEST_PERF_MODELS, 1);
+  ::setenv("STARPU_SILENT", "1", 0);
+  // Tests ask for more workers than cores, and several may run at once.
+  ::setenv("STARPU_WORKERS_NOBIND", "1", 0);
+  ::testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
