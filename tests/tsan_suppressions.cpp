@@ -7,5 +7,6 @@ const char* __tsan_default_suppressions() {
   return "race:libstarpu\n"
          "race:libdnnl\n"
          "race:libgomp\n"
-         "race:libopenblas\n";
+         "race:libopenblas\n"
+         "deadlock:libstarpu\n";
 }
