@@ -29,22 +29,15 @@ struct Descriptions {
   memory::desc x, y, weights, any_weights, bias;
   memory::dims strides, padding, padding_end;
 
-  dnnl::convolution_forward::primitive_desc forward(bool relu) const {
-    dnnl::primitive_attr attributes;
-    if (relu) {
-      dnnl::post_ops post;
-      post.append_eltwise(1.0f, algorithm::eltwise_relu, 0.0f, 0.0f);
-      attributes.set_post_ops(post);
-    }
+  dnnl::convolution_forward::primitive_desc forward() const {
     return {{dnnl::prop_kind::forward_training, algorithm::convolution_direct, x, any_weights, bias, y, strides,
              padding, padding_end},
-            attributes,
             onednn::engine()};
   }
 };
 
 struct Forward {
-  explicit Forward(const Conv2dShape& s) : d(s), description(d.forward(s.relu)), primitive(description) {
+  explicit Forward(const Conv2dShape& s) : d(s), description(d.forward()), primitive(description) {
     blocked = memory(description.weights_desc(), onednn::engine());
     reorder = dnnl::reorder(onednn::memory_at(d.weights, nullptr), blocked);
   }
@@ -69,7 +62,7 @@ struct BackwardData {
   explicit BackwardData(const Conv2dShape& s)
       : d(s),
         description({algorithm::convolution_direct, d.x, d.any_weights, d.y, d.strides, d.padding, d.padding_end},
-                    onednn::engine(), d.forward(false)),
+                    onednn::engine(), d.forward()),
         primitive(description) {
     blocked = memory(description.weights_desc(), onednn::engine());
     reorder = dnnl::reorder(onednn::memory_at(d.weights, nullptr), blocked);
@@ -95,7 +88,7 @@ struct BackwardWeights {
       : d(s),
         description({algorithm::convolution_direct, d.x, d.any_weights, d.bias, d.y, d.strides, d.padding,
                      d.padding_end},
-                    onednn::engine(), d.forward(false)),
+                    onednn::engine(), d.forward()),
         primitive(description) {
     blocked = memory(description.diff_weights_desc(), onednn::engine());
     reorder = dnnl::reorder(blocked, onednn::memory_at(d.weights, nullptr));
@@ -119,6 +112,8 @@ struct BackwardWeights {
 
 void forward(const Conv2dArgs& args, const float* x, const float* params, float* y) {
   onednn::cached<Forward>(args.shape).run(x, params, params + args.shape.weights(), y);
+  // Not oneDNN's own fused rectifier: it turns not-a-number into 0, and a diverged network would look healthy.
+  if (args.shape.relu) kernels::rectify(args.shape.outputs(), y);
 }
 
 void backward_parameters(const Conv2dArgs& args, const float* x, const float* y, float* dy, float* dparams) {

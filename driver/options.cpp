@@ -26,6 +26,12 @@ CLI::Validator between(double least, double most, bool open_at_least = false) {
           range, "between"};
 }
 
+// CLI11 takes "-3" for a large unsigned number.
+std::string whole_number(const std::string& text) {
+  const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  return digits ? "" : "'" + text + "' is not a whole number from 0 on";
+}
+
 CLI::App* add_subcommand(CLI::App& app, const char* name, const char* what, CommonOptions& o) {
   CLI::App* sub = app.add_subcommand(name, what);
   sub->add_option("--config", o.config, "Take options from this TOML file; the command line wins")->type_name("FILE");
@@ -100,7 +106,9 @@ CLI::App* add_train(CLI::App& app, TrainOptions& o) {
   sub->add_option("--optimizer", o.optimizer, "How gradients become updates")
       ->check(CLI::IsMember({"sgd"}))
       ->capture_default_str();
-  sub->add_option("--seed", o.seed, "Of the initial weights and the order of samples")->capture_default_str();
+  sub->add_option("--seed", o.seed, "Of the initial weights and the order of samples")
+      ->check(whole_number)
+      ->capture_default_str();
   sub->add_option_function<std::string>(
          "--balance", [&o](const std::string& name) { o.balance = kBalances.at(name); },
          "How mini-batches are dealt: in proportion to speed, the same to each, or to whoever is free")

@@ -9,6 +9,10 @@ namespace prorata::kernels {
 // The larger of v and floor; not a number stays so, for a diverged network must be seen to be one.
 inline float rectify(float v, float floor) { return v < floor ? floor : v; }
 
+inline void rectify(std::size_t count, float* y) {
+  for (std::size_t i = 0; i < count; ++i) y[i] = rectify(y[i], 0.0f);
+}
+
 // y[rows, columns] += bias[columns], then max(0, y) where `relu`.
 inline void add_bias(std::size_t rows, std::size_t columns, const float* bias, bool relu, float* y) {
   const float floor = relu ? 0.0f : -__builtin_inff();

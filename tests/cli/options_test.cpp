@@ -1,0 +1,161 @@
+// Every option does what it says, and refuses what it cannot take.
+#include "tests/cli/program.h"
+
+namespace prorata::test {
+namespace {
+
+using Words = std::vector<std::string>;
+
+TEST_F(Program, HelpAndVersionNeedNothingElse) {
+  for (const Words& a :
+       std::vector<Words>{{"--help"}, {"train", "--help"}, {"eval", "--help"}, {"devices", "--help"}, {"--version"}}) {
+    const Output o = run(a);
+    EXPECT_EQ(o.code, 0);
+    EXPECT_NE(o.out, "");
+    EXPECT_EQ(o.err, "");
+  }
+}
+
+TEST_F(Program, RefusesWhatItDoesNotKnow) {
+  expect_refused(run({}), {"subcommand"});
+  expect_refused(run({"fly"}), {"subcommand"});
+  expect_refused(run({"train", "--bogus"}), {"--bogus"});
+}
+
+TEST_F(Program, RefusesValuesOutOfRange) {
+  const std::vector<Words> wrong = {{"--epochs", "0"},
+                                    {"--epochs", "many"},
+                                    {"--batch", "0"},
+                                    {"--batch", "70000"},
+                                    {"--lr", "0"},
+                                    {"--lr", "nan"},
+                                    {"--lr", "-1"},
+                                    {"--lr", "inf"},
+                                    {"--momentum", "1.5"},
+                                    {"--weight-decay", "-1"},
+                                    {"--optimizer", "magic"},
+                                    {"--seed", "-3"},
+                                    {"--balance", "fair"},
+                                    {"--share", "half"},
+                                    {"--consistency", "none"},
+                                    {"--round", "0"},
+                                    {"--replicas", "0"},
+                                    {"--progress", "maybe"},
+                                    {"--slowdown", "1"},
+                                    {"--slowdown", "1:0.5"},
+                                    {"--slowdown", "1:2,1:3"},
+                                    {"--slowdown", "a:2"},
+                                    {"--slowdown", "0:2,"},
+                                    {"--slowdown", "-1:2"},
+                                    {"--dataset", "cats"},
+                                    {"--epochs"}};
+  for (const Words& w : wrong) {
+    Words arguments{"train"};
+    arguments.insert(arguments.end(), w.begin(), w.end());
+    expect_refused(run(arguments), {w[0]});
+  }
+}
+
+TEST_F(Program, RefusesToSlowAWorkerThatIsNotThere) {
+  expect_refused(train({"--slowdown", "7:2"}), {"--slowdown", "7"});
+  EXPECT_FALSE(std::filesystem::exists(folder() / "run"));
+}
+
+TEST_F(Program, TakesEachTrainingOptionIntoTheSummary) {
+  const Output o =
+      train({"--epochs",          "2",     "--batch",       "50",  "--lr",    "0.03", "--momentum", "0.5",
+             "--weight-decay",    "0.001", "--optimizer",   "sgd", "--seed",  "9",    "--balance",  "dynamic",
+             "--share",           "count", "--consistency", "asp", "--round", "5",    "--replicas", "3",
+             "--no-deterministic"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  const auto s = summary();
+  EXPECT_EQ(s["epochs"], 2);
+  EXPECT_EQ(s["batch"], 50);
+  EXPECT_EQ(s["learning_rate"], 0.03);
+  EXPECT_EQ(s["momentum"], 0.5);
+  EXPECT_EQ(s["weight_decay"], 0.001);
+  EXPECT_EQ(s["optimizer"], "sgd");
+  EXPECT_EQ(s["seed"], 9);
+  EXPECT_EQ(s["balance"], "dynamic");
+  EXPECT_EQ(s["share"], "count");
+  EXPECT_EQ(s["consistency"], "asp");
+  EXPECT_EQ(s["replicas"], 3);
+  EXPECT_EQ(s["deterministic"], false);
+  EXPECT_EQ(s["emulated"], false);
+  EXPECT_EQ(s["minibatches"], 2 * 6000 / 50);
+}
+
+TEST_F(Program, TakesOptionsFromAFileAndTheCommandLineWins) {
+  write("run.toml", "epochs = 2\nlr = 0.5\nseed = 4\n[train]\nbatch = 100\nno-such-thing-elsewhere = false\n");
+  expect_refused(train({"--config", "run.toml"}), {"run.toml:6", "no-such-thing-elsewhere"});
+  write("run.toml", "epochs = 2\nlr = 0.5\nseed = 4\n[train]\nbatch = 100\nbalance = \"uniform\"\n[eval]\nbatch = 7\n");
+  const Output o = train({"--config", "run.toml", "--lr", "0.01"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  const auto s = summary();
+  EXPECT_EQ(s["epochs"], 2);
+  EXPECT_EQ(s["learning_rate"], 0.01);
+  EXPECT_EQ(s["seed"], 4);
+  EXPECT_EQ(s["batch"], 100);
+  EXPECT_EQ(s["balance"], "uniform");
+}
+
+TEST_F(Program, RefusesAFileOfOptionsThatIsWrong) {
+  expect_refused(train({"--config", "none.toml"}), {"none.toml"});
+  write("bad.toml", "epochs = \n");
+  expect_refused(train({"--config", "bad.toml"}), {"bad.toml:1"});
+  write("bad.toml", "seed = 1\nepochs = 0\n");
+  expect_refused(train({"--config", "bad.toml"}), {"bad.toml:2", "epochs"});
+  write("bad.toml", "epochs = [1]\n");
+  expect_refused(train({"--config", "bad.toml"}), {"bad.toml:1"});
+}
+
+TEST_F(Program, KeepsItsStreamsApart) {
+  const Output json = train({"--epochs", "1", "--json"});
+  ASSERT_EQ(json.code, 0) << json.err;
+  EXPECT_EQ(nlohmann::json::parse(json.out), summary());
+  EXPECT_NE(json.err, "");
+  EXPECT_EQ(json.err.find("[starpu]"), std::string::npos) << json.err;
+  const Output quiet = train({"--epochs", "1", "--quiet", "--overwrite"});
+  EXPECT_EQ(quiet.err, "");
+  EXPECT_NE(quiet.out.find("test accuracy"), std::string::npos);
+}
+
+TEST_F(Program, ShowsALiveLineOnlyWhereItIsWanted) {
+  EXPECT_NE(train({"--epochs", "1", "--batch", "1", "--progress", "on"}).err.find('\r'), std::string::npos);
+  EXPECT_EQ(train({"--epochs", "1", "--progress", "off", "--overwrite"}).err.find('\r'), std::string::npos);
+  EXPECT_EQ(train({"--epochs", "1", "--overwrite"}).err.find('\r'), std::string::npos);  // standard error is a file
+}
+
+TEST_F(Program, NeverOverwritesAResultUnasked) {
+  ASSERT_EQ(train({"--epochs", "1"}).code, 0);
+  const std::string before = read(folder() / "run" / "summary.json");
+  expect_refused(train({"--epochs", "1"}), {"run", "--overwrite"});
+  EXPECT_EQ(read(folder() / "run" / "summary.json"), before);
+  EXPECT_EQ(train({"--epochs", "2", "--overwrite"}).code, 0);
+  EXPECT_EQ(summary()["epochs"], 2);
+  write("file", "x");
+  for (const char* out : {"file", "file/below"})
+    expect_refused(run({"train", "--model", "small.toml", "--dataset", "synthetic", "--out", out}), {out, "--out"});
+}
+
+TEST_F(Program, NamesTheRunDirectoryByModelAndTime) {
+  const Output o = run({"train", "--model", "small.toml", "--dataset", "synthetic", "--epochs", "1"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  int found = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder() / "runs"))
+    found += entry.path().filename().string().starts_with("small-");
+  EXPECT_EQ(found, 1);
+}
+
+TEST_F(Program, ShowsTheMachineAndItsWorkers) {
+  const Output text = run({"devices"}, {{"STARPU_NCPU", "2"}});
+  EXPECT_EQ(text.code, 0);
+  EXPECT_NE(text.out.find("2 worker(s)"), std::string::npos);
+  const auto json = nlohmann::json::parse(run({"devices", "--json"}, {{"STARPU_NCPU", "2"}}).out);
+  ASSERT_EQ(json["workers"].size(), 2u);
+  EXPECT_EQ(json["workers"][1]["kind"], "cpu");
+  EXPECT_GE(json["host"]["cores"].get<int>(), 1);
+}
+
+}  // namespace
+}  // namespace prorata::test
