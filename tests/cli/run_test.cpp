@@ -114,6 +114,10 @@ TEST_F(Program, NamesParametersAsPyTorchDoes) {
 }
 
 TEST_F(Program, SaysThatItDiverged) {
+  // Three layers without a rectifier, whose dead units would keep a network finite.
+  std::string deep = "name = \"deep\"\ninput = [6, 6, 1]\nclasses = 3\n";
+  for (const char* units : {"8", "8", "3"}) deep += std::string("[[layer]]\ntype = \"dense\"\nunits = ") + units + "\n";
+  write("small.toml", deep);
   const Output o = train({"--epochs", "3", "--lr", "1000"});
   EXPECT_EQ(o.code, 3);
   EXPECT_NE(o.err.find("--lr"), std::string::npos);
