@@ -113,6 +113,8 @@ template <class... F>
 struct Overloaded : F... {
   using F::operator()...;
 };
+template <class... F>
+Overloaded(F...) -> Overloaded<F...>;  // C++20 has it implied, clang 14 does not
 
 }  // namespace
 

@@ -27,8 +27,8 @@ inline dnnl::memory memory_at(const dnnl::memory::desc& desc, const void* data) 
   return {desc, engine(), const_cast<void*>(data)};
 }
 
-inline dnnl::memory::desc plain(dnnl::memory::dims dims, dnnl::memory::format_tag tag) {
-  return {std::move(dims), dnnl::memory::data_type::f32, tag};
+inline dnnl::memory::desc plain(const dnnl::memory::dims& dims, dnnl::memory::format_tag tag) {
+  return {dims, dnnl::memory::data_type::f32, tag};
 }
 
 // The calling thread's primitive of type P for `shape`, made by P(shape) at the first use.
