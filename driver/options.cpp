@@ -106,6 +106,10 @@ CLI::App* add_train(CLI::App& app, TrainOptions& o) {
   sub->add_option("--optimizer", o.optimizer, "How gradients become updates")
       ->check(CLI::IsMember({"sgd"}))
       ->capture_default_str();
+  sub->add_option("--lr-schedule", o.lr_schedule,
+                  "The learning rate over the run: falling to 0 as a cosine, or constant")
+      ->check(CLI::IsMember({"cosine", "constant"}))
+      ->capture_default_str();
   sub->add_option("--seed", o.seed, "Of the initial weights and the order of samples")
       ->check(whole_number)
       ->capture_default_str();

@@ -39,6 +39,7 @@ struct TrainOptions {
   std::optional<double> momentum;
   std::optional<double> weight_decay;
   std::string optimizer = "sgd";
+  std::string lr_schedule = "cosine";
   std::uint64_t seed = 1;
   prorata_balance balance = PRORATA_PRORATA;
   std::string share = "count";

@@ -20,6 +20,7 @@
 #include <cmath>
 #include <csignal>
 #include <iostream>
+#include <numbers>
 #include <numeric>
 
 namespace prorata {
@@ -68,6 +69,7 @@ Summary describe_run(const TrainOptions& o, const NetworkSpec& spec, const Runti
   s.epochs_wanted = o.epochs.value_or(spec.defaults.epochs);
   s.batch = o.batch.value_or(spec.defaults.batch);
   s.optimizer = o.optimizer;
+  s.lr_schedule = o.lr_schedule;
   s.learning_rate = o.learning_rate.value_or(spec.defaults.learning_rate);
   s.momentum = o.momentum.value_or(spec.defaults.momentum);
   s.weight_decay = o.weight_decay.value_or(spec.defaults.weight_decay);
@@ -118,8 +120,7 @@ class TrainingRun {
     const Pass pass{.kind = GroupKind::train,
                     .data = train_.source(),
                     .order = order_,
-                    .step = {static_cast<float>(summary_.learning_rate), static_cast<float>(summary_.momentum),
-                             static_cast<float>(summary_.weight_decay)},
+                    .step = [this](std::size_t n) { return step(n); },
                     .balance = options_.balance,
                     .round = options_.round,
                     .record = [this](const MinibatchResult& m) { return record(m); }};
@@ -143,6 +144,22 @@ class TrainingRun {
   void note_signal() {
     if (const int signal = StopSignal::caught(); signal != 0)
       summary_.stopped_by = signal == SIGINT ? "SIGINT" : "SIGTERM";
+  }
+
+  std::size_t minibatches_of_epoch() const {
+    const auto batch = static_cast<std::size_t>(summary_.batch);
+    return (order_.size() + batch - 1) / batch;
+  }
+
+  // The step of the n-th mini-batch of this epoch.
+  SgdStep step(std::size_t n) const {
+    double rate = summary_.learning_rate;
+    if (summary_.lr_schedule == "cosine") {
+      const auto done = static_cast<double>(static_cast<std::size_t>(epoch_ - 1) * minibatches_of_epoch() + n);
+      const auto all = static_cast<double>(minibatches_of_epoch()) * summary_.epochs_wanted;
+      rate *= (1 + std::cos(std::numbers::pi * done / all)) / 2;
+    }
+    return {static_cast<float>(rate), static_cast<float>(summary_.momentum), static_cast<float>(summary_.weight_decay)};
   }
 
   void close_epoch(int epoch) {
@@ -188,8 +205,7 @@ class TrainingRun {
     s.epoch = epoch_;
     s.epochs = summary_.epochs_wanted;
     s.minibatches = epoch_tally_.minibatches;
-    s.minibatches_of_epoch =
-        (order_.size() + static_cast<std::size_t>(summary_.batch) - 1) / static_cast<std::size_t>(summary_.batch);
+    s.minibatches_of_epoch = minibatches_of_epoch();
     const double samples = static_cast<double>(epoch_tally_.samples - shown_.samples);
     s.loss = samples > 0 ? (epoch_tally_.loss - shown_.loss) / samples : 0;
     s.accuracy = samples > 0 ? static_cast<double>(epoch_tally_.correct - shown_.correct) / samples : 0;

@@ -77,13 +77,14 @@ void Trainer::submit_next(Replica& replica) {
     return;
   }
   const auto indices = pass.order.subspan(next_sample_, std::min(batch_, pass.order.size() - next_sample_));
+  const std::size_t number = next_sample_ / batch_;
   next_sample_ += indices.size();
   const std::uint64_t sequence = sequence_++;
   lock.unlock();
 
   try {
     if (pass.kind == GroupKind::train)
-      replica.submit_training(pass.data, indices, sequence, pass.step);
+      replica.submit_training(pass.data, indices, sequence, pass.step(number));
     else
       replica.submit_evaluation(pass.data, indices, sequence);
   } catch (...) {

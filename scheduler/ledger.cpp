@@ -10,21 +10,21 @@ namespace prorata {
 
 Ledger::Ledger(std::size_t workers) : workers_(workers, Worker{.seconds = std::numeric_limits<double>::quiet_NaN()}) {}
 
-void Ledger::begin(Balance balance, std::int64_t minibatches, std::int64_t round, double now) {
+void Ledger::begin(Balance balance, std::int64_t minibatches, std::int64_t round) {
   rounds_.clear();
   balance_ = balance;
   remaining_ = minibatches;
   round_size_ = std::max<std::int64_t>(1, round);
   for (Worker& w : workers_) w = {.seconds = w.seconds};
-  open_round(now);
+  open_round();
 }
 
 void Ledger::set_seconds(std::size_t worker, double seconds) { workers_[worker].seconds = seconds; }
 
-void Ledger::open_round(double now) {
-  if (!rounds_.empty() && rounds_.back().measured_seconds == 0) rounds_.back().measured_seconds = now - round_opened_;
-  round_opened_ = now;
-  left_in_round_ = std::min(round_size_, remaining_);
+void Ledger::open_round() {
+  // What would be less than a round at the end is part of the last one: few mini-batches make poor shares.
+  left_in_round_ = remaining_ < 2 * round_size_ ? remaining_ : round_size_;
+  untouched_ = true;
   if (left_in_round_ <= 0) return;
 
   std::vector<double> seconds;
@@ -52,8 +52,8 @@ bool Ledger::may_take(std::size_t worker, double now) const {
     case Balance::uniform: return own.credit > 0;
     case Balance::prorata: break;
   }
+  if (std::isnan(own.seconds)) return true;  // how else would it become known
   if (own.share == 0) return false;
-  if (std::isnan(own.seconds)) return true;
   return others_finish_before(worker, now) < remaining_;
 }
 
@@ -72,20 +72,25 @@ std::int64_t Ledger::others_finish_before(std::size_t worker, double now) const 
 }
 
 void Ledger::take(std::size_t worker, double now) {
+  if (untouched_) {
+    if (rounds_.size() > 1) rounds_[rounds_.size() - 2].measured_seconds = now - round_began_;
+    round_began_ = now;
+    untouched_ = false;
+  }
   Worker& own = workers_[worker];
   own.busy = true;
   own.since = now;
   --own.credit;
   --remaining_;
-  if (--left_in_round_ == 0) open_round(now);
+  if (--left_in_round_ == 0) open_round();
 }
 
 void Ledger::finish(std::size_t worker) { workers_[worker].busy = false; }
 
-void Ledger::exclude(std::size_t worker, double now) {
+void Ledger::exclude(std::size_t worker) {
   workers_[worker].seconds = std::numeric_limits<double>::infinity();
   for (Worker& w : workers_) w.credit = 0;
-  open_round(now);
+  open_round();
 }
 
 }  // namespace prorata

@@ -4,10 +4,10 @@
 // worker earns its share of it (scheduler/partition.h, from the seconds that are then known); taking a mini-batch
 // spends one. When the last one of a round has been taken, the next round begins: nobody waits for one to be finished.
 //
-//   prorata  Shares in proportion to speed. A free worker that has spent its share takes from the next round's rather
-//            than idle (its next share is less by as much); a worker whose share is 0 takes none. At the end of the
-//            phase a worker leaves a mini-batch to the others when they will have finished all that is left before
-//            it would have finished one.
+//   prorata  Shares in proportion to speed: what each is expected to do, and who is too slow to help at all: a worker
+//            whose share is 0 takes none. A free worker that has spent its share takes ahead rather than idle. One
+//            whose speed is not known may always take. At the end of the phase a worker leaves a mini-batch to the
+//            others when they will have finished all that is left before it would have finished one.
 //   uniform  Equal shares, and a worker that has spent its own waits for the next round: the baseline, which is as
 //            slow as the slowest worker.
 //   dynamic  No shares: a free worker takes.
@@ -36,10 +36,11 @@ class Ledger {
  public:
   explicit Ledger(std::size_t workers);
 
-  // Starts a phase of `minibatches`, in rounds of `round` > 0. All workers are taken to be free.
-  void begin(Balance balance, std::int64_t minibatches, std::int64_t round, double now);
+  // Starts a phase of `minibatches`, in rounds of `round` > 0, the last one of up to twice as many. All workers are
+  // taken to be free.
+  void begin(Balance balance, std::int64_t minibatches, std::int64_t round);
 
-  // What the worker needs for a mini-batch: > 0; NaN, not known (the initial state); infinity, it cannot work.
+  // What the worker needs for a mini-batch: > 0 and finite, or NaN, not known (the initial state).
   void set_seconds(std::size_t worker, double seconds);
   double seconds(std::size_t worker) const { return workers_[worker].seconds; }
 
@@ -50,7 +51,7 @@ class Ledger {
 
   // From now on the worker gets no share; what it has of this round is dealt anew. For one that turns out to be
   // unable to run the work.
-  void exclude(std::size_t worker, double now);
+  void exclude(std::size_t worker);
 
   std::int64_t remaining() const { return remaining_; }  // not yet taken of the phase; <= 0: its end has passed
   std::int64_t credit(std::size_t worker) const { return workers_[worker].credit; }
@@ -66,14 +67,15 @@ class Ledger {
     double since = 0;  // when it took what it has
   };
 
-  void open_round(double now);
+  void open_round();
   std::int64_t others_finish_before(std::size_t worker, double now) const;
 
   Balance balance_ = Balance::prorata;
   std::int64_t remaining_ = 0;
   std::int64_t round_size_ = 1;
   std::int64_t left_in_round_ = 0;
-  double round_opened_ = 0;
+  bool untouched_ = true;   // nothing of the round has been taken
+  double round_began_ = 0;  // when its first one was
   std::vector<Worker> workers_;
   std::vector<Round> rounds_;
 };

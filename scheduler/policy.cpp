@@ -88,7 +88,7 @@ struct Policy {
                          : phase.balance == PRORATA_DYNAMIC ? Balance::dynamic
                                                             : Balance::prorata;
     update_speeds();
-    ledger->begin(balance, total, round, now());
+    ledger->begin(balance, total, round);
   }
 
   // Before a round is opened: what is known of the workers by now.
@@ -143,7 +143,7 @@ struct Policy {
     prorata_group* group = waiting.front();
     for (auto* task = static_cast<starpu_task*>(group->ready); task; task = task->next)
       if (!starpu_worker_can_execute_task_first_impl(static_cast<unsigned>(worker), task, nullptr)) {
-        ledger->exclude(slot(worker), now());
+        ledger->exclude(slot(worker));
         return nullptr;
       }
     waiting.pop_front();

@@ -91,6 +91,7 @@ Json Summary::json() const {
                {"batch", batch},
                {"optimizer", optimizer},
                {"learning_rate", learning_rate},
+               {"lr_schedule", lr_schedule},
                {"momentum", momentum},
                {"weight_decay", weight_decay},
                {"wall_seconds", wall_seconds},

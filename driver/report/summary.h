@@ -42,7 +42,7 @@ struct WorkerSummary {
 };
 
 struct Summary {
-  std::string model, dataset, optimizer, balance, share, consistency, scheduler;
+  std::string model, dataset, optimizer, lr_schedule, balance, share, consistency, scheduler;
   std::uint64_t seed = 0;
   int epochs_wanted = 0;
   int epochs = 0;  // completed

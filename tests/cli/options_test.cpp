@@ -47,6 +47,7 @@ TEST_F(Program, RefusesValuesOutOfRange) {
                                     {"--slowdown", "a:2"},
                                     {"--slowdown", "0:2,"},
                                     {"--slowdown", "-1:2"},
+                                    {"--lr-schedule", "steps"},
                                     {"--dataset", "cats"},
                                     {"--epochs"}};
   for (const Words& w : wrong) {
@@ -75,6 +76,7 @@ TEST_F(Program, TakesEachTrainingOptionIntoTheSummary) {
   EXPECT_EQ(s["momentum"], 0.5);
   EXPECT_EQ(s["weight_decay"], 0.001);
   EXPECT_EQ(s["optimizer"], "sgd");
+  EXPECT_EQ(s["lr_schedule"], "constant");
   EXPECT_EQ(s["seed"], 9);
   EXPECT_EQ(s["balance"], "dynamic");
   EXPECT_EQ(s["share"], "count");

@@ -77,12 +77,12 @@ TEST_F(Program, GivesTheSameBitsForASeedWithOneWorker) {
 }
 
 TEST_F(Program, MarksEmulatedSpeedsAndDealsByThem) {
-  ASSERT_EQ(train({"--epochs", "2", "--slowdown", "1:8", "--batch", "100"}, {{"STARPU_NCPU", "2"}}).code, 0);
+  ASSERT_EQ(train({"--epochs", "1", "--slowdown", "1:100", "--batch", "100"}, {{"STARPU_NCPU", "2"}}).code, 0);
   auto s = summary();
   EXPECT_EQ(s["emulated"], true);
-  EXPECT_EQ(s["workers"][1]["slowdown"], 8);
+  EXPECT_EQ(s["workers"][1]["slowdown"], 100);
   EXPECT_LT(s["workers"][1]["minibatches"], s["workers"][0]["minibatches"]);
-  ASSERT_EQ(train({"--epochs", "2", "--slowdown", "1:8", "--batch", "100", "--balance", "uniform", "--overwrite"},
+  ASSERT_EQ(train({"--epochs", "1", "--slowdown", "1:100", "--batch", "100", "--balance", "uniform", "--overwrite"},
                   {{"STARPU_NCPU", "2"}})
                 .code,
             0);

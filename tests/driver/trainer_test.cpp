@@ -45,7 +45,7 @@ struct Fixture {
     const Pass pass{.kind = GroupKind::train,
                     .data = handles.source(),
                     .order = order,
-                    .step = kStep,
+                    .step = [](std::size_t) { return kStep; },
                     .balance = balance,
                     .round = 0,
                     .record = std::move(record)};
@@ -177,9 +177,10 @@ TEST_F(WithStarpu, StalenessIsNoMoreThanTheMinibatchesThatOverlapped) {
 }
 
 TEST_F(WithStarpu, SlowedWorkerGetsItsShareUnderProrataAndHalfUnderUniform) {
-  start(2, "prorata", {{1, 8.0}});
+  // So slow that the runtime's own cost, which is not stretched, makes no difference, even in a build with sanitizers.
+  start(2, "prorata", {{1, 100.0}});
   for (const prorata_balance balance : {PRORATA_PRORATA, PRORATA_UNIFORM}) {
-    Fixture f(4000, 32, default_replicas());
+    Fixture f(2000, 32, default_replicas());
     int of[2] = {0, 0};
     f.run(balance, [&](const MinibatchResult& m) {
       ++of[m.worker];

@@ -33,7 +33,7 @@ Pass training_pass(const SampleHandles& handles, std::span<const std::uint32_t> 
   return {.kind = GroupKind::train,
           .data = handles.source(),
           .order = order,
-          .step = step,
+          .step = [step](std::size_t) { return step; },
           .balance = PRORATA_PRORATA,
           .round = 0,
           .record = [](const MinibatchResult&) { return true; }};
