@@ -63,11 +63,22 @@ TEST_F(Program, RefusesToSlowAWorkerThatIsNotThere) {
 }
 
 TEST_F(Program, TakesEachTrainingOptionIntoTheSummary) {
-  const Output o =
-      train({"--epochs",          "2",     "--batch",       "50",  "--lr",    "0.03", "--momentum", "0.5",
-             "--weight-decay",    "0.001", "--optimizer",   "sgd", "--seed",  "9",    "--balance",  "dynamic",
-             "--share",           "count", "--consistency", "asp", "--round", "5",    "--replicas", "3",
-             "--no-deterministic"});
+  Words options = {"--no-deterministic"};
+  for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{{"--epochs", "2"},
+                                                                                    {"--batch", "50"},
+                                                                                    {"--lr", "0.03"},
+                                                                                    {"--lr-schedule", "constant"},
+                                                                                    {"--momentum", "0.5"},
+                                                                                    {"--optimizer", "sgd"},
+                                                                                    {"--seed", "9"},
+                                                                                    {"--weight-decay", "0.001"},
+                                                                                    {"--balance", "dynamic"},
+                                                                                    {"--share", "count"},
+                                                                                    {"--round", "5"},
+                                                                                    {"--consistency", "asp"},
+                                                                                    {"--replicas", "3"}})
+    options.insert(options.end(), {name, value});
+  const Output o = train(options);
   ASSERT_EQ(o.code, 0) << o.err;
   const auto s = summary();
   EXPECT_EQ(s["epochs"], 2);
