@@ -24,7 +24,7 @@
  *     starpu_init(&conf);
  *
  *     struct prorata_phase phase = { .groups = 1000, .balance = PRORATA_PRORATA };
- *     prorata_begin_phase(STARPU_GLOBAL_SCHED_CTX, &phase);
+ *     prorata_begin_phase(0, &phase);                         // 0: StarPU's initial context
  *     for (int g = 0; g < 1000; g++) {
  *         struct prorata_group *group = &groups[g];           // alive until its last task's callback
  *         *group = (struct prorata_group){ .sequence = g, .tasks = 3, .samples = 64 };
@@ -35,7 +35,7 @@
  *         }
  *     }
  *     starpu_task_wait_for_all();
- *     // groups[g].worker now says who did it
+ *     // groups[g].worker_plus_1 - 1 now says who did it
  *
  * Under another policy the same program runs unchanged: sched_data means nothing to it.
  *
