@@ -15,7 +15,7 @@ void Ledger::begin(Balance balance, std::int64_t minibatches, std::int64_t round
   balance_ = balance;
   remaining_ = minibatches;
   round_size_ = std::max<std::int64_t>(1, round);
-  for (Worker& w : workers_) w = {.seconds = w.seconds};
+  for (Worker& w : workers_) w = {.seconds = w.seconds, .rounds_without_share = w.rounds_without_share};
   open_round();
 }
 
@@ -36,6 +36,7 @@ void Ledger::open_round() {
     round.expected_seconds = makespan(seconds, round.shares);
     for (std::size_t w = 0; w < workers_.size(); ++w) {
       workers_[w].share = round.shares[w];
+      workers_[w].rounds_without_share = round.shares[w] > 0 ? 0 : workers_[w].rounds_without_share + 1;
       // A debt longer than a round comes from speeds that were wrong; it is not worth remembering.
       workers_[w].credit = round.shares[w] + std::clamp<std::int64_t>(workers_[w].credit, -round_size_, 0);
     }
@@ -53,7 +54,7 @@ bool Ledger::may_take(std::size_t worker, double now) const {
     case Balance::prorata: break;
   }
   if (std::isnan(own.seconds)) return true;  // how else would it become known
-  if (own.share == 0) return false;
+  if (own.share == 0 && own.rounds_without_share < kRoundsToATrial) return false;
   return others_finish_before(worker, now) < remaining_;
 }
 
@@ -80,6 +81,7 @@ void Ledger::take(std::size_t worker, double now) {
   Worker& own = workers_[worker];
   own.busy = true;
   own.since = now;
+  own.rounds_without_share = 0;
   --own.credit;
   --remaining_;
   if (--left_in_round_ == 0) open_round();

@@ -5,9 +5,10 @@
 // spends one. When the last one of a round has been taken, the next round begins: nobody waits for one to be finished.
 //
 //   prorata  Shares in proportion to speed: what each is expected to do, and who is too slow to help at all: a worker
-//            whose share is 0 takes none. A free worker that has spent its share takes ahead rather than idle. One
-//            whose speed is not known may always take. At the end of the phase a worker leaves a mini-batch to the
-//            others when they will have finished all that is left before it would have finished one.
+//            whose share is 0 takes none, but for a trial every kRoundsToATrial rounds: its speed may have been
+//            misjudged, or have changed. A free worker that has spent its share takes ahead rather than idle. One whose
+//            speed is not known may always take. At the end of the phase a worker leaves a mini-batch to the others
+//            when they will have finished all that is left before it would have finished one.
 //   uniform  Equal shares, and a worker that has spent its own waits for the next round: the baseline, which is as
 //            slow as the slowest worker.
 //   dynamic  No shares: a free worker takes.
@@ -58,11 +59,14 @@ class Ledger {
   // The rounds of this phase so far; the current one is the last and has no measured time yet.
   const std::vector<Round>& rounds() const { return rounds_; }
 
+  static constexpr std::int64_t kRoundsToATrial = 16;
+
  private:
   struct Worker {
     double seconds;
     std::int64_t share = 0;
     std::int64_t credit = 0;
+    std::int64_t rounds_without_share = 0;
     bool busy = false;
     double since = 0;  // when it took what it has
   };

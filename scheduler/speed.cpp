@@ -4,20 +4,6 @@
 #include <cmath>
 
 namespace prorata {
-namespace {
-
-constexpr double kWeight = 0.2;     // of a new measurement in a moving average
-constexpr double kLargestJump = 4;  // what an outlier counts as, in multiples of the average
-
-void follow(double& average, double value) {
-  if (std::isnan(average))
-    average = value;
-  else
-    average += kWeight * (std::clamp(value, average / kLargestJump, average * kLargestJump) - average);
-}
-
-}  // namespace
-
 TaskPrice price_task(starpu_task* task, unsigned sched_ctx, unsigned worker) {
   unsigned mask = 0;
   if (!starpu_worker_can_execute_task_impl(worker, task, &mask)) return {__builtin_nan(""), -1};
@@ -37,6 +23,17 @@ TaskPrice price_task(starpu_task* task, unsigned sched_ctx, unsigned worker) {
   return best;
 }
 
+void Speeds::Recent::add(double value) { values_[count_++ % values_.size()] = value; }
+
+double Speeds::Recent::median() const {
+  constexpr std::size_t kEnough = 3;
+  const std::size_t n = std::min(count_, values_.size());
+  if (n < kEnough) return __builtin_nan("");
+  std::array<double, 5> sorted = values_;
+  std::sort(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(n));
+  return sorted[n / 2];
+}
+
 bool Speeds::wants_price(Work work) const {
   const auto found = table_.find(work);
   return found == table_.end() || found->second.stale;
@@ -54,15 +51,15 @@ void Speeds::end_price(Work work) {
   // 0 means that no task has a model at all.
   for (auto& [worker, estimate] : table_[work].workers) {
     const bool known = estimate.pending > 0;
-    if (known != !std::isnan(estimate.price)) estimate.ratio = __builtin_nan("");
+    if (known != !std::isnan(estimate.price)) estimate.ratio.forget();
     estimate.price = known ? estimate.pending : __builtin_nan("");
   }
 }
 
 void Speeds::measured(Work work, unsigned worker, double seconds) {
   Estimate& estimate = table_[work].workers[worker];
-  follow(estimate.average, seconds);
-  if (!std::isnan(estimate.price)) follow(estimate.ratio, seconds / estimate.price);
+  estimate.measured.add(seconds);
+  if (!std::isnan(estimate.price)) estimate.ratio.add(seconds / estimate.price);
 }
 
 double Speeds::seconds(Work work, unsigned worker) const {
@@ -71,8 +68,9 @@ double Speeds::seconds(Work work, unsigned worker) const {
   const auto found = entry->second.workers.find(worker);
   if (found == entry->second.workers.end()) return __builtin_nan("");
   const Estimate& estimate = found->second;
-  if (std::isnan(estimate.price)) return estimate.average;
-  return estimate.price * (std::isnan(estimate.ratio) ? 1 : estimate.ratio);
+  if (std::isnan(estimate.price)) return estimate.measured.median();
+  const double ratio = estimate.ratio.median();
+  return estimate.price * (std::isnan(ratio) ? 1 : ratio);
 }
 
 }  // namespace prorata

@@ -3,15 +3,17 @@
 // Price. A group is priced by summing, over its tasks, what the models expect of the worker's best implementation.
 // One group of each kind and size is priced per round, as its tasks are submitted; asking a model that does not know
 // yet also makes StarPU record the task from then on.
-// Correction. The ratio measured / priced of the worker, a moving average, multiplies the price: it holds the cost of
-// the runtime itself, and follows a device that becomes slower. Where the models know nothing, the measured time
-// itself is averaged. Single outliers weigh little: a measurement counts as at most four times the average so far.
+// Correction. The ratio measured / priced of the worker multiplies the price: it holds the cost of the runtime itself,
+// and follows a device that becomes slower. Where the models know nothing, the measured time itself is used. Of either
+// the median of the last five counts, so that single outliers weigh nothing (the first group of a worker, which makes
+// its primitives, is one), and a lasting change is seen after three groups. Fewer than three measurements are none.
 //
 // Threads: none; the policy's lock guards it. Workers are StarPU's worker ids. Seconds.
 #pragma once
 
 #include <starpu.h>
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <utility>
@@ -45,11 +47,21 @@ class Speeds {
   double seconds(Work work, unsigned worker) const;
 
  private:
+  // The median of the last few values.
+  class Recent {
+   public:
+    void add(double value);
+    double median() const;  // NaN while there are too few
+    void forget() { count_ = 0; }
+
+   private:
+    std::array<double, 5> values_{};
+    std::size_t count_ = 0;
+  };
   struct Estimate {
     double price = __builtin_nan("");
     double pending = 0;  // the price that is being added up
-    double ratio = __builtin_nan("");
-    double average = __builtin_nan("");
+    Recent ratio, measured;
   };
   struct Entry {
     bool stale = true;

@@ -142,9 +142,9 @@ TEST(LedgerProrata, DealsInProportionToSpeed) {
 }
 
 TEST(LedgerProrata, LeavesOutWhoIsTooSlowToHelp) {
-  const Outcome o = simulate({1, 100}, Balance::prorata, 500, 16);
+  const Outcome o = simulate({1, 100}, Balance::prorata, 200, 16);
   EXPECT_EQ(o.taken[1], 0);
-  EXPECT_DOUBLE_EQ(o.end, 500);
+  EXPECT_DOUBLE_EQ(o.end, 200);
 }
 
 TEST(LedgerProrata, LeavesTheLastMinibatchToWhoFinishesItFirst) {
@@ -239,6 +239,13 @@ TEST(Ledger, MeasuresARoundFromItsFirstMinibatchToTheNextOnes) {
     for (std::size_t r = 0; r + 1 < ledger.rounds().size(); ++r)
       EXPECT_DOUBLE_EQ(ledger.rounds()[r].measured_seconds, 2.0 * static_cast<double>(round));
   }
+}
+
+TEST(LedgerProrata, TriesAWorkerAgainThatHadNoShareForLong) {
+  const Outcome o = simulate({1, 100}, Balance::prorata, 1000, 16);
+  EXPECT_GE(o.taken[1], 1);
+  EXPECT_LE(o.taken[1], 1000 / (16 * Ledger::kRoundsToATrial) + 1);
+  EXPECT_LE(o.end, 1000) << "a trial must not make the phase longer";
 }
 
 TEST(LedgerProrata, TriesAWorkerOfUnknownSpeedBesideASlowOne) {
