@@ -11,8 +11,9 @@ namespace {
 using dnnl::algorithm;
 using dnnl::memory;
 
-// Plain loops, made so that they vectorize whatever the number of channels: oneDNN's code wants a multiple of 8, and
-// takes 3.4 ms where this takes 0.1 ms for [64, 28, 28, 6] (Zen 3). So this one comes first.
+// Plain loops, the longest of them made to vectorize whatever the number of channels: oneDNN's code wants a multiple of
+// 8, and takes 3.2 ms forward and 3.1 ms back where this takes 0.8 and 0.2 ms for [64, 28, 28, 6] (Zen 3). So it comes
+// first. What is left of forward is the step over a window's columns, whose inner loop is only as long as the channels.
 namespace loops {
 
 // First the maximum of each column over the window's rows, for a whole line of the image at once; then over the

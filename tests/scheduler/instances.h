@@ -2,11 +2,20 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <vector>
 
 namespace prorata::test {
+
+inline constexpr double kNever = std::numeric_limits<double>::infinity();
+inline constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+using Shares = std::vector<std::int64_t>;
+
+inline std::int64_t sum(const Shares& s) { return std::accumulate(s.begin(), s.end(), std::int64_t{0}); }
 
 class Instances {
  public:

@@ -13,8 +13,8 @@
 namespace prorata {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+using test::kNever;
+using test::kUnknown;
 
 struct Outcome {
   std::vector<std::int64_t> taken;

@@ -14,12 +14,10 @@
 namespace prorata {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-
-using Shares = std::vector<std::int64_t>;
-
-std::int64_t sum(const Shares& s) { return std::accumulate(s.begin(), s.end(), std::int64_t{0}); }
+using test::kNever;
+using test::kUnknown;
+using test::Shares;
+using test::sum;
 
 // Whole seconds over six orders of magnitude, some workers equally fast.
 std::vector<double> whole_seconds(test::Instances& random, int workers) {

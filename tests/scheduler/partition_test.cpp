@@ -11,12 +11,10 @@
 namespace prorata {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-
-using Shares = std::vector<std::int64_t>;
-
-std::int64_t sum(const Shares& s) { return std::accumulate(s.begin(), s.end(), std::int64_t{0}); }
+using test::kNever;
+using test::kUnknown;
+using test::Shares;
+using test::sum;
 
 // The optimum, independently: the round ends with the `total`-th smallest of all finishing times.
 double optimum(const std::vector<double>& seconds, int total) {
