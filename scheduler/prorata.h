@@ -85,7 +85,7 @@ struct prorata_phase {
   uint32_t round;  /* how many groups the shares of one round add up to; 0: a multiple of the workers */
   uint32_t kind;   /* of its groups */
   uint32_t samples;
-  enum prorata_balance balance;
+  uint32_t balance; /* one of enum prorata_balance */
 };
 
 extern struct starpu_sched_policy starpu_prorata_policy; /* its name is "prorata" */
