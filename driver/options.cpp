@@ -12,6 +12,16 @@ namespace {
 const std::map<std::string, prorata_balance> kBalances = {
     {"prorata", PRORATA_PRORATA}, {"uniform", PRORATA_UNIFORM}, {"dynamic", PRORATA_DYNAMIC}};
 
+const std::map<std::string, Consistency> kConsistencies = {
+    {"asp", Consistency::asp}, {"ssp", Consistency::ssp}, {"bsp", Consistency::bsp}};
+
+template <class Value>
+const char* name_of(const std::map<std::string, Value>& names, Value wanted) {
+  for (const auto& [name, value] : names)
+    if (value == wanted) return name.c_str();
+  return "?";
+}
+
 // A number within bounds; not-a-number and infinity are none.
 CLI::Validator between(double least, double most, bool open_at_least = false) {
   const std::string range = std::string(open_at_least ? "above " : "from ") + CLI::detail::to_string(least) + " to " +
@@ -81,11 +91,8 @@ std::vector<std::pair<int, double>> parse_slowdown(const std::string& text) {
   }
 }
 
-const char* to_string(prorata_balance balance) {
-  for (const auto& [name, value] : kBalances)
-    if (value == balance) return name.c_str();
-  return "?";
-}
+const char* to_string(prorata_balance balance) { return name_of(kBalances, balance); }
+const char* to_string(Consistency consistency) { return name_of(kConsistencies, consistency); }
 
 CLI::App* add_train(CLI::App& app, TrainOptions& o) {
   CLI::App* sub = add_subcommand(app, "train", "Train a network", o.common);
@@ -121,9 +128,25 @@ CLI::App* add_train(CLI::App& app, TrainOptions& o) {
   sub->add_option("--share", o.share, "What is in proportion to speed: the number of mini-batches")
       ->check(CLI::IsMember({"count"}))
       ->capture_default_str();
-  sub->add_option("--consistency", o.consistency, "What may be in flight: asynchronous, no bound but the replicas")
-      ->check(CLI::IsMember({"asp"}))
-      ->capture_default_str();
+  sub->add_option_function<std::string>(
+         "--consistency", [&o](const std::string& name) { o.consistency = kConsistencies.at(name); },
+         "When parameters are updated: by each mini-batch at once (asp), so within a bound on staleness (ssp), or in "
+         "steps of all workers together (bsp)")
+      ->check(CLI::IsMember({"asp", "ssp", "bsp"}))
+      ->default_str("asp");
+  sub->add_option("--staleness", o.staleness,
+                  "Bound of ssp: updates by others between a mini-batch's begin and its own; default: the workers")
+      ->check(CLI::Range(0, 1000000))
+      ->type_name("N");
+  sub->add_flag("--staleness-aware-lr", o.staleness_aware_lr,
+                "A gradient with staleness s > 1 counts 1/s (Zhang et al. 2016)");
+  sub->add_option("--delay-compensation", o.delay_compensation,
+                  "Lambda of DC-ASGD (Zheng et al. 2017), which corrects a stale gradient to first order; 0: off")
+      ->check(between(0, 1000))
+      ->capture_default_str()
+      ->type_name("X");
+  sub->add_flag("--momentum-correction,!--no-momentum-correction", o.momentum_correction,
+                "Lower the momentum by what asynchrony adds to it (Mitliagkas et al. 2016)");
   sub->add_option("--round", o.round, "Mini-batches that are dealt at a time; default: 8 a worker")
       ->check(CLI::Range(1, 1000000))
       ->type_name("N");

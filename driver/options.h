@@ -1,6 +1,7 @@
 // What the command line can say, by subcommand. Names and meanings are a contract: see docs/cli.md.
 #pragma once
 
+#include "driver/trainer.h"
 #include "scheduler/prorata.h"
 
 #include <CLI/CLI.hpp>
@@ -43,7 +44,11 @@ struct TrainOptions {
   std::uint64_t seed = 1;
   prorata_balance balance = PRORATA_PRORATA;
   std::string share = "count";
-  std::string consistency = "asp";
+  Consistency consistency = Consistency::asp;
+  std::optional<std::uint64_t> staleness;  // the bound of ssp; without a value: the number of workers
+  bool staleness_aware_lr = false;
+  double delay_compensation = 0;
+  bool momentum_correction = false;
   std::uint32_t round = 0;                // mini-batches a round; 0: 8 a worker
   std::optional<std::uint32_t> replicas;  // without a value: default_replicas()
   std::optional<bool> deterministic;      // without a value: with one worker
@@ -73,6 +78,7 @@ CLI::App* add_devices(CLI::App& app, DevicesOptions& options);
 std::vector<std::pair<int, double>> parse_slowdown(const std::string& text);
 
 const char* to_string(prorata_balance balance);
+const char* to_string(Consistency consistency);
 
 // The subcommands. Each returns the exit code; results on standard output.
 int run_train(const TrainOptions& options);

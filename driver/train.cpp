@@ -12,6 +12,7 @@
 #include "driver/runtime.h"
 #include "driver/stop_signal.h"
 #include "driver/trainer.h"
+#include "models/errors.h"
 #include "models/network.h"
 #include "models/parameter_file.h"
 #include "scheduler/policy.h"
@@ -75,10 +76,19 @@ Summary describe_run(const TrainOptions& o, const NetworkSpec& spec, const Runti
   s.weight_decay = o.weight_decay.value_or(spec.defaults.weight_decay);
   s.balance = to_string(o.balance);
   s.share = o.share;
-  s.consistency = o.consistency;
+  s.consistency = to_string(o.consistency);
+  if (o.staleness && o.consistency != Consistency::ssp)
+    throw InputError("--staleness is the bound of --consistency ssp; with " + s.consistency + " there is none");
+  if (o.replicas && o.consistency == Consistency::bsp)
+    throw InputError("--replicas does not go with --consistency bsp; --round says how many mini-batches make a step");
+  if (o.consistency == Consistency::ssp) s.staleness_bound = o.staleness.value_or(starpu_worker_get_count());
+  s.staleness_aware_lr = o.staleness_aware_lr;
+  s.delay_compensation = o.delay_compensation;
+  s.momentum_correction = o.momentum_correction;
   s.scheduler = runtime.scheduler();
-  s.replicas = o.replicas.value_or(static_cast<std::uint32_t>(default_replicas()));
-  s.deterministic = o.deterministic.value_or(starpu_worker_get_count() == 1);
+  s.replicas = o.replicas.value_or(static_cast<std::uint32_t>(default_replicas(o.consistency)));
+  if (o.consistency == Consistency::bsp && o.round) s.replicas = o.round;
+  s.deterministic = o.deterministic.value_or(starpu_worker_get_count() == 1 || o.consistency == Consistency::bsp);
   for (WorkerSummary& w : s.workers)
     if (w.kind == "cpu") w.slowdown = cpu_slowdown(w.id);
   return s;
@@ -92,10 +102,18 @@ class TrainingRun {
         summary_(summary),
         out_(out),
         network_(network),
-        trainer_(network, summary.batch, summary.replicas),
+        trainer_(network, {.batch = summary.batch,
+                           .replicas = summary.replicas,
+                           .consistency = options.consistency,
+                           .staleness = summary.staleness_bound.value_or(0),
+                           .remedies = {.scale_by_staleness = options.staleness_aware_lr,
+                                        .compensation = static_cast<float>(options.delay_compensation)}}),
         train_(data.train),
         progress_(Progress::choose(options.progress, options.common.quiet)) {
     order_.resize(data.train.size());
+    summary.effective_momentum = options.momentum_correction
+                                     ? corrected_momentum(summary.momentum, trainer_.overlapping())
+                                     : summary.momentum;
   }
 
   void run() {
@@ -159,7 +177,8 @@ class TrainingRun {
       const auto all = static_cast<double>(minibatches_of_epoch()) * summary_.epochs_wanted;
       rate *= (1 + std::cos(std::numbers::pi * done / all)) / 2;
     }
-    return {static_cast<float>(rate), static_cast<float>(summary_.momentum), static_cast<float>(summary_.weight_decay)};
+    return {static_cast<float>(rate), static_cast<float>(summary_.effective_momentum),
+            static_cast<float>(summary_.weight_decay)};
   }
 
   void close_epoch(int epoch) {

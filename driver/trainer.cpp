@@ -17,35 +17,41 @@ bool groups_are_bound() {
 
 }  // namespace
 
-Trainer::Trainer(Network& network, std::int32_t batch, std::size_t replicas) : batch_(static_cast<std::size_t>(batch)) {
-  const bool alone = replicas == 1 || (groups_are_bound() && starpu_worker_get_count() == 1);
-  for (std::size_t i = 0; i < replicas; ++i)
-    replicas_.push_back(std::make_unique<Replica>(network, batch, alone ? Overlap::never : Overlap::possible,
-                                                  [this](Replica& r) { finished(r); }));
+Trainer::Trainer(Network& network, const TrainerOptions& options)
+    : options_(options), update_(network), bound_(options.staleness) {
+  const bool synchronous = options.consistency == Consistency::bsp;
+  const bool alone = options.replicas == 1 || (groups_are_bound() && starpu_worker_get_count() == 1);
+  for (std::size_t i = 0; i < options.replicas; ++i)
+    replicas_.push_back(
+        std::make_unique<Replica>(network, options.batch, alone || synchronous ? Overlap::never : Overlap::possible,
+                                  synchronous ? Update::later : Update::at_once, options.remedies,
+                                  [this](Replica& r) { finished(r); }));
 }
 
 Trainer::~Trainer() = default;
 
 void Trainer::run(const Pass& pass, const std::function<bool()>& stop, const std::function<void()>& tick) {
-  const prorata_phase phase{.groups = (pass.order.size() + batch_ - 1) / batch_,
-                            .round = pass.round,
-                            .kind = static_cast<std::uint32_t>(pass.kind),
-                            .samples = static_cast<std::uint32_t>(batch_),
-                            .balance = pass.balance};
-  prorata_begin_phase(0, &phase);  // under another policy there are no phases
-
+  const auto batch = static_cast<std::size_t>(options_.batch);
   {
     std::lock_guard lock(mutex_);
     pass_ = &pass;
     next_sample_ = 0;
     stopping_ = false;
     error_ = nullptr;
-    in_flight_ = replicas_.size();
+    in_flight_ = 1;
+    resting_.clear();
+    for (auto& replica : replicas_) resting_.push_back(replica.get());
   }
-  for (auto& replica : replicas_) submit_next(*replica);
+  const prorata_phase phase{.groups = (pass.order.size() + batch - 1) / batch,
+                            .round = in_steps() ? static_cast<std::uint32_t>(replicas_.size()) : pass.round,
+                            .kind = static_cast<std::uint32_t>(pass.kind),
+                            .samples = static_cast<std::uint32_t>(batch),
+                            .balance = pass.balance};
+  prorata_begin_phase(0, &phase);  // under another policy there are no phases
+  go_on();
 
   std::unique_lock lock(mutex_);
-  while (!idle_.wait_for(lock, std::chrono::milliseconds(100), [this] { return in_flight_ == 0; })) {
+  while (!ended_.wait_for(lock, std::chrono::milliseconds(100), [this] { return in_flight_ == 0; })) {
     lock.unlock();
     const bool stop_now = stop();
     tick();
@@ -65,36 +71,100 @@ void Trainer::finished(Replica& replica) {
   {
     std::lock_guard lock(mutex_);
     if (kernel_failed() || !pass_->record(replica.result())) stopping_ = true;
+    bound_.end(&replica);
+    if (!in_steps()) resting_.push_back(&replica);
   }
-  submit_next(replica);
+  go_on();
 }
 
-void Trainer::submit_next(Replica& replica) {
-  std::unique_lock lock(mutex_);
-  const Pass& pass = *pass_;
-  if (stopping_ || next_sample_ == pass.order.size()) {
-    if (--in_flight_ == 0) idle_.notify_one();
-    return;
+// On the worker that ended the step's update.
+void Trainer::updated() {
+  {
+    std::lock_guard lock(mutex_);
+    resting_.swap(step_);
   }
-  const auto indices = pass.order.subspan(next_sample_, std::min(batch_, pass.order.size() - next_sample_));
-  const std::size_t number = next_sample_ / batch_;
+  go_on();
+}
+
+bool Trainer::may_begin() const {
+  if (stopping_ || next_sample_ == pass_->order.size()) return false;
+  return options_.consistency != Consistency::ssp || pass_->kind != GroupKind::train || bound_.may_begin();
+}
+
+// Whoever calls it is counted in `in_flight_`, and with its end is so no more.
+void Trainer::go_on() {
+  std::unique_lock lock(mutex_);
+  while (!resting_.empty() && may_begin()) {
+    Replica& replica = *resting_.back();
+    resting_.pop_back();
+    submit(replica, lock);
+  }
+  if (--in_flight_ > 0) return;
+  if (step_.empty() || error_)
+    ended_.notify_one();
+  else
+    end_step(lock);
+}
+
+void Trainer::submit(Replica& replica, std::unique_lock<std::mutex>& lock) {
+  const Pass& pass = *pass_;
+  const auto batch = static_cast<std::size_t>(options_.batch);
+  const auto indices = pass.order.subspan(next_sample_, std::min(batch, pass.order.size() - next_sample_));
+  const std::size_t number = next_sample_ / batch;
   next_sample_ += indices.size();
   const std::uint64_t sequence = sequence_++;
+  ++in_flight_;
+  bound_.begin(&replica);
+  if (in_steps()) {
+    if (step_.empty()) first_of_step_ = number;
+    step_.push_back(&replica);
+  }
   lock.unlock();
-
   try {
     if (pass.kind == GroupKind::train)
       replica.submit_training(pass.data, indices, sequence, pass.step(number));
     else
       replica.submit_evaluation(pass.data, indices, sequence);
+    lock.lock();
   } catch (...) {
     lock.lock();
-    if (!error_) error_ = std::current_exception();
-    stopping_ = true;
-    if (--in_flight_ == 0) idle_.notify_one();
+    fail(std::current_exception());
   }
 }
 
-std::size_t default_replicas() { return starpu_worker_get_count() + (groups_are_bound() ? 1 : 0); }
+// All of the step's gradients are there.
+void Trainer::end_step(std::unique_lock<std::mutex>& lock) {
+  in_flight_ = 1;  // the update
+  lock.unlock();
+  try {
+    update_.submit(step_, pass_->step(first_of_step_), [this] { updated(); });
+  } catch (...) {
+    lock.lock();
+    fail(std::current_exception());
+    ended_.notify_one();
+  }
+}
+
+// What was about to be in flight is not; the lock is held.
+void Trainer::fail(std::exception_ptr error) {
+  if (!error_) error_ = std::move(error);
+  stopping_ = true;
+  --in_flight_;
+}
+
+std::size_t Trainer::overlapping() const {
+  if (options_.consistency == Consistency::bsp) return 1;
+  std::size_t most = replicas_.size();
+  if (groups_are_bound()) most = std::min<std::size_t>(most, starpu_worker_get_count());
+  return options_.consistency == Consistency::ssp ? std::min<std::size_t>(most, options_.staleness + 1) : most;
+}
+
+double corrected_momentum(double wanted, std::size_t overlapping) {
+  return std::max(0.0, 1 - static_cast<double>(overlapping) * (1 - wanted));
+}
+
+std::size_t default_replicas(Consistency consistency) {
+  return starpu_worker_get_count() + (groups_are_bound() && consistency == Consistency::asp ? 1 : 0);
+}
 
 }  // namespace prorata

@@ -1,17 +1,23 @@
 // The training loop: replicas in flight, one pass over a data set after another.
 //
 // Ownership and threads. The trainer owns the replicas. A pass is started from the main thread, which then sleeps;
-// from there on each mini-batch is submitted by the worker that finished the replica's previous one, so nothing waits
-// for the main thread. What a pass keeps is guarded by one mutex, held for a few instructions a mini-batch.
+// from there on each mini-batch is submitted by the worker that finished another, so nothing waits for the main
+// thread. What a pass keeps is guarded by one mutex, held for a few instructions a mini-batch.
+//
+// Consistency. `asp`: whatever replica is at rest is submitted again. `ssp`: only while the bound on staleness holds
+// (driver/staleness_bound.h). `bsp`: in steps; all replicas are submitted, and when all are done one update is made from
+// their gradients (models/synchronous_update.h).
 //
 // How many replicas. Under our own policy one more than workers: then a worker that becomes free always finds a group
 // waiting, and since groups are bound late this adds no staleness. StarPU's policies start every task at once, and
 // there a replica more is a mini-batch more of staleness (with one worker: 1 instead of 0), so they get as many as
-// workers.
+// workers; and so do `ssp`, where one that waits uses up the bound, and `bsp`, where nothing goes on meanwhile.
 #pragma once
 
 #include "driver/data/dataset.h"
+#include "driver/staleness_bound.h"
 #include "models/replica.h"
+#include "models/synchronous_update.h"
 
 #include <condition_variable>
 #include <exception>
@@ -36,9 +42,19 @@ struct Pass {
   std::function<bool(const MinibatchResult&)> record;
 };
 
+enum class Consistency { asp, ssp, bsp };
+
+struct TrainerOptions {
+  std::int32_t batch;
+  std::size_t replicas;
+  Consistency consistency = Consistency::asp;
+  std::uint64_t staleness = 0;  // the bound of ssp
+  Remedies remedies = {};
+};
+
 class Trainer {
  public:
-  Trainer(Network& network, std::int32_t batch, std::size_t replicas);
+  Trainer(Network& network, const TrainerOptions& options);
   ~Trainer();
 
   // Deals the pass's mini-batches until all are done, until `record` said no, or until `stop()` is true; then waits
@@ -47,27 +63,46 @@ class Trainer {
   void run(const Pass& pass, const std::function<bool()>& stop, const std::function<void()>& tick);
 
   std::size_t replicas() const { return replicas_.size(); }
+  // The most mini-batches that are ever between their snapshot and their update at a time.
+  std::size_t overlapping() const;
   // For tests.
   Replica& replica(std::size_t i) { return *replicas_[i]; }
 
  private:
+  bool in_steps() const { return options_.consistency == Consistency::bsp && pass_->kind == GroupKind::train; }
+  bool may_begin() const;
   void finished(Replica& replica);
-  void submit_next(Replica& replica);
+  void updated();
+  void go_on();
+  void submit(Replica& replica, std::unique_lock<std::mutex>& lock);
+  void end_step(std::unique_lock<std::mutex>& lock);
+  void fail(std::exception_ptr error);
 
-  const std::size_t batch_;
+  const TrainerOptions options_;
   std::vector<std::unique_ptr<Replica>> replicas_;
+  SynchronousUpdate update_;
 
   std::mutex mutex_;
-  std::condition_variable idle_;
+  std::condition_variable ended_;
   const Pass* pass_ = nullptr;
   std::size_t next_sample_ = 0;
   std::uint64_t sequence_ = 0;
+  std::vector<Replica*> resting_;
+  std::vector<Replica*> step_;  // bsp: of the step in flight, in the order of their mini-batches
+  std::size_t first_of_step_ = 0;  // its first mini-batch
+  StalenessBound bound_;
+  // Mini-batches and updates in flight, and whoever is about to submit more. The pass ends when it is 0.
   std::size_t in_flight_ = 0;
   bool stopping_ = false;
   std::exception_ptr error_;
 };
 
+// What the momentum is to be so that with the implicit one of asynchronous updates it acts as `wanted`. Each of n
+// overlapping mini-batches is delayed as if there were a momentum of 1 - 1/n (Mitliagkas et al. 2016, 1605.09774,
+// theorem 1), and the two together leave 1 - wanted = (1 - momentum) / n; never below 0.
+double corrected_momentum(double wanted, std::size_t overlapping);
+
 // The usual number of replicas for the policy in force.
-std::size_t default_replicas();
+std::size_t default_replicas(Consistency consistency = Consistency::asp);
 
 }  // namespace prorata

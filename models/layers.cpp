@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <stdexcept>
 
 namespace prorata {
 namespace {
@@ -117,6 +119,21 @@ template <class... F>
 Overloaded(F...) -> Overloaded<F...>;  // C++20 has it implied, clang 14 does not
 
 }  // namespace
+
+starpu_task* make_task(const TaskPlan& planned) {
+  starpu_task* task = starpu_task_create();
+  task->cl = planned.codelet->starpu();
+  std::copy(planned.buffers.begin(), planned.buffers.end(), task->handles);
+  task->cl_arg = planned.args;
+  task->cl_arg_size = 0;
+  return task;
+}
+
+void submit_task(starpu_task* task) {
+  if (const int error = starpu_task_submit(task); error != 0)
+    throw std::runtime_error(std::string("StarPU refused the task ") + task->cl->name + ": " + std::strerror(-error) +
+                             "; no worker can run it");
+}
 
 void Operation::initialize(std::span<float> params, Random& random) const {
   std::fill(params.begin(), params.end(), 0.0f);

@@ -23,6 +23,11 @@ struct TaskPlan {
   void* args;
 };
 
+// A StarPU task of it, not submitted. Its arguments stay the plan's.
+starpu_task* make_task(const TaskPlan& planned);
+// Throws std::runtime_error if StarPU refuses it.
+void submit_task(starpu_task* task);
+
 // Collects the tasks of a replica, with their arguments.
 class Plan {
  public:

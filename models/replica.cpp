@@ -6,16 +6,16 @@
 #include "codelets/snapshot.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
-#include <stdexcept>
 
 namespace prorata {
 
-Replica::Replica(Network& network, std::int32_t batch, Overlap overlap, std::function<void(Replica&)> done)
+Replica::Replica(Network& network, std::int32_t batch, Overlap overlap, Update update, const Remedies& remedies,
+                 std::function<void(Replica&)> done)
     : network_(network),
       batch_(batch),
       copies_(overlap == Overlap::possible),
+      update_(update),
+      remedies_(remedies),
       done_(std::move(done)),
       x_(DataHandle::temporary(static_cast<std::size_t>(network.spec().input.size()) * batch, sizeof(float))),
       labels_(DataHandle::temporary(static_cast<std::size_t>(batch), sizeof(std::int32_t))),
@@ -31,7 +31,7 @@ Replica::Replica(Network& network, std::int32_t batch, Overlap overlap, std::fun
     }
     if (op.extra_bytes()) layer.extra = DataHandle::temporary(op.extra_bytes() * batch, 1);
     layers_.push_back(std::move(layer));
-    blocks_.push_back({network.parameters(i)});
+    blocks_.push_back({.block = network.parameters(i), .scale_by_staleness = remedies.scale_by_staleness});
   }
   plan_training();
   plan_evaluation();
@@ -64,6 +64,22 @@ void Replica::plan_loss(Group& group) {
                  SoftmaxCrossEntropyArgs{{batch_, network_.spec().classes}});
 }
 
+// Without a snapshot nothing is ever stale, and there is nothing to compensate.
+void Replica::plan_apply(Group& g, std::size_t i) {
+  ParameterBlock* block = network_.parameters(i);
+  const ApplyGradientArgs plain{.shape = {static_cast<std::int32_t>(block->values.count)},
+                                .learning_rate = 0,
+                                .momentum = 0,
+                                .weight_decay = 0};
+  const starpu_data_handle_t params = block->values_handle.get(), velocity = block->velocity_handle.get(),
+                             gradient = layers_[i].dparams.get();
+  blocks_[i].apply =
+      copies_ && remedies_.compensation > 0
+          ? &g.plan.add(apply_compensated_gradient, {params, velocity, gradient, layers_[i].snapshot.get()},
+                        ApplyCompensatedGradientArgs{plain, remedies_.compensation})
+          : &g.plan.add(apply_gradient, {params, velocity, gradient}, plain);
+}
+
 void Replica::plan_training() {
   Group& g = training_;
   g.kind = GroupKind::train;
@@ -82,20 +98,19 @@ void Replica::plan_training() {
   }
   for (std::size_t i = 0; i < layers_.size(); ++i) network_.operation(i).plan_forward(g.plan, buffers(i, !copies_));
   plan_loss(g);
+  const std::size_t backward = g.plan.tasks().size();
   for (std::size_t i = layers_.size(); i-- > 0;) {
     network_.operation(i).plan_backward(g.plan, buffers(i, !copies_));
-    ParameterBlock* block = network_.parameters(i);
-    if (!block) continue;
-    g.applies.push_back(&g.plan.add(
-        apply_gradient, {block->values_handle.get(), block->velocity_handle.get(), layers_[i].dparams.get()},
-        ApplyGradientArgs{{static_cast<std::int32_t>(block->values.count)}, 0, 0, 0}));
+    if (!network_.parameters(i) || update_ == Update::later) continue;
+    plan_apply(g, i);
     mark(g.apply_to, &blocks_[i]);
   }
   const std::size_t count = g.plan.tasks().size();
   g.snapshot_of.resize(count);
   g.apply_to.resize(count);
-  // Every task leads to an apply, so the group has ended when all applies have.
-  for (std::size_t t = 0; t < count; ++t) g.last.push_back(g.apply_to[t] != nullptr);
+  // Every task leads to an apply, so the group has ended when all applies have; without them, when all backward has.
+  for (std::size_t t = 0; t < count; ++t)
+    g.last.push_back(update_ == Update::later ? t >= backward : g.apply_to[t] != nullptr);
   g.tags.resize(count);
 }
 
@@ -115,10 +130,12 @@ void Replica::plan_evaluation() {
 
 void Replica::submit_training(const DataSource& data, std::span<const std::uint32_t> indices, std::uint64_t sequence,
                               const SgdStep& step) {
-  for (ApplyGradientArgs* apply : training_.applies) {
-    apply->learning_rate = step.learning_rate;
-    apply->momentum = step.momentum;
-    apply->weight_decay = step.weight_decay;
+  for (const BlockState& state : blocks_) {
+    if (!state.apply) continue;
+    state.apply->learning_rate = step.learning_rate;
+    state.apply->momentum = step.momentum;
+    state.apply->weight_decay = step.weight_decay;
+    state.apply->weight = step.weight;
   }
   submit(training_, data, indices, sequence);
 }
@@ -149,12 +166,7 @@ void Replica::submit(Group& g, const DataSource& data, std::span<const std::uint
   thread_local std::vector<starpu_task*> tasks;
   tasks.clear();
   for (std::size_t t = 0; t < count; ++t) {
-    const TaskPlan& planned = g.plan.tasks()[t];
-    starpu_task* task = starpu_task_create();
-    task->cl = planned.codelet->starpu();
-    std::copy(planned.buffers.begin(), planned.buffers.end(), task->handles);
-    task->cl_arg = planned.args;
-    task->cl_arg_size = 0;
+    starpu_task* task = make_task(g.plan.tasks()[t]);
     g.tags[t] = {&group_, static_cast<std::uint32_t>(t)};
     task->sched_data = &g.tags[t];
     if (g.last[t]) {
@@ -176,10 +188,7 @@ void Replica::submit(Group& g, const DataSource& data, std::span<const std::uint
   tasks.front()->prologue_callback_pop_func = on_begin;
   tasks.front()->prologue_callback_pop_arg = this;
 
-  for (starpu_task* task : tasks)
-    if (const int error = starpu_task_submit(task); error != 0)
-      throw std::runtime_error(std::string("StarPU refused the task ") + task->cl->name + ": " + std::strerror(-error) +
-                               "; no worker can run it");
+  for (starpu_task* task : tasks) submit_task(task);
 }
 
 void Replica::on_begin(void* arg) {
@@ -203,6 +212,7 @@ void Replica::on_apply(void* block_state) {
   auto* state = static_cast<BlockState*>(block_state);
   const HandleHeld held(state->block);
   state->staleness = state->block->version++ - state->version;
+  if (state->scale_by_staleness && state->staleness > 1) state->apply->weight /= static_cast<float>(state->staleness);
 }
 
 void Replica::on_last(void* arg) {
@@ -212,6 +222,9 @@ void Replica::on_last(void* arg) {
   result.finished = starpu_timing_now() * 1e-6;
   result.loss = replica->score_.loss;
   result.correct = static_cast<std::uint32_t>(replica->score_.correct);
+  if (replica->update_ == Update::later)
+    for (BlockState& state : replica->blocks_)
+      if (state.block) state.staleness = state.block->version - state.version;
   for (const BlockState& block : replica->blocks_) result.staleness = std::max(result.staleness, block.staleness);
   replica->done_(*replica);
 }

@@ -41,6 +41,13 @@ struct SgdStep {
   float learning_rate;
   float momentum;
   float weight_decay;
+  float weight = 1;  // what the gradient counts for
+};
+
+// What is done against the harm that staleness does; nothing by default.
+struct Remedies {
+  bool scale_by_staleness = false;  // a gradient of staleness s > 1 counts 1 / s (Zhang et al., 1511.05950)
+  float compensation = 0;           // lambda of delay compensation (Zheng et al., 1609.08326)
 };
 
 // The record of one mini-batch.
@@ -60,11 +67,15 @@ enum class GroupKind : std::uint32_t { train = 1, evaluate = 2 };
 
 enum class Overlap { possible, never };
 
+// What becomes of a mini-batch's gradient: it is applied as soon as it is there, or left for a SynchronousUpdate.
+enum class Update { at_once, later };
+
 class Replica {
  public:
-  // For mini-batches of up to `batch` samples; `overlap`: may another one be trained between this one's begin and end?
-  // The network must outlive the replica.
-  Replica(Network& network, std::int32_t batch, Overlap overlap, std::function<void(Replica&)> done);
+  // For mini-batches of up to `batch` samples; `overlap`: may the parameters be updated between this one's begin and
+  // end? The network must outlive the replica.
+  Replica(Network& network, std::int32_t batch, Overlap overlap, Update update, const Remedies& remedies,
+          std::function<void(Replica&)> done);
   ~Replica();
   Replica(const Replica&) = delete;
   Replica& operator=(const Replica&) = delete;
@@ -78,7 +89,7 @@ class Replica {
 
   const MinibatchResult& result() const { return result_; }
 
-  // For tests: the gradient of operation i's parameters after training, in main memory.
+  // The gradient of operation i's parameters after training: the mean over the samples.
   starpu_data_handle_t gradient(std::size_t i) const { return layers_[i].dparams.get(); }
 
  private:
@@ -88,14 +99,15 @@ class Replica {
   // What a block's tasks remember between snapshot and apply.
   struct BlockState {
     ParameterBlock* block;
-    std::uint64_t version = 0;    // at the snapshot
-    std::uint64_t staleness = 0;  // at the apply
+    std::uint64_t version = 0;           // at the snapshot
+    std::uint64_t staleness = 0;         // at the apply
+    ApplyGradientArgs* apply = nullptr;  // null where the gradient is left for later
+    bool scale_by_staleness = false;
   };
   struct Group {
     Plan plan;
     GroupKind kind;
     GatherBatchArgs* gather;
-    std::vector<ApplyGradientArgs*> applies;
     // By task: its block where it is a snapshot or an apply, else null.
     std::vector<BlockState*> snapshot_of, apply_to;
     std::vector<bool> last;  // tasks with which the group ends
@@ -106,6 +118,7 @@ class Replica {
   LayerBuffers buffers(std::size_t i, bool shared) const;
   void plan_gather(Group& group);
   void plan_loss(Group& group);
+  void plan_apply(Group& group, std::size_t i);
   void plan_training();
   void plan_evaluation();
   void submit(Group& group, const DataSource& data, std::span<const std::uint32_t> indices, std::uint64_t sequence);
@@ -118,6 +131,8 @@ class Replica {
   Network& network_;
   const std::int32_t batch_;
   const bool copies_;  // takes snapshots
+  const Update update_;
+  const Remedies remedies_;
   std::function<void(Replica&)> done_;
 
   DataHandle x_, labels_;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,10 @@ struct Summary {
   int epochs = 0;  // completed
   int batch = 0;
   double learning_rate = 0, momentum = 0, weight_decay = 0;
+  double effective_momentum = 0;                 // what the optimizer was given
+  std::optional<std::uint64_t> staleness_bound;  // of ssp
+  bool staleness_aware_lr = false, momentum_correction = false;
+  double delay_compensation = 0;
   std::uint32_t replicas = 0;
   bool deterministic = false;
   std::uint64_t parameters = 0;

@@ -269,6 +269,29 @@ inline const std::vector<Operation>& operations() {
                                  auto [params, velocity] = reference::apply_gradient(args, in[0], in[1], in[2]);
                                  return {params, velocity, {}};
                                }},
+      Entry<ApplyCompensatedGradientArgs>{
+          .codelet = apply_compensated_gradient,  // params, velocity, gradient, snapshot
+          .elements = {f32, f32, f32, f32},
+          .shapes = apply_compensated_gradient_shapes(),
+          .inputs = [](const ApplyCompensatedGradientArgs& args, Random& random) -> Arguments {
+            const auto count = std::size_t(args.shape.count);
+            return {random.uniform(count), random.uniform(count), random.uniform(count), random.uniform(count)};
+          },
+          .expected = [](const ApplyCompensatedGradientArgs& args, const Arguments& in) -> std::vector<Results> {
+            auto [params, velocity] = reference::apply_compensated_gradient(args, in[0], in[1], in[2], in[3]);
+            return {params, velocity, {}, {}};
+          }},
+      Entry<AccumulateGradientArgs>{
+          .codelet = accumulate_gradient,  // sum, gradient
+          .elements = {f32, f32},
+          .shapes = accumulate_gradient_shapes(),
+          .inputs = [](const AccumulateGradientArgs& args, Random& random) -> Arguments {
+            const auto count = std::size_t(args.shape.count);
+            return {random.uniform(count), random.uniform(count)};
+          },
+          .expected = [](const AccumulateGradientArgs& args, const Arguments& in) -> std::vector<Results> {
+            return {reference::accumulate_gradient(args, in[0], in[1]), {}};
+          }},
   };
   return all;
 }

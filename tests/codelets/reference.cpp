@@ -237,14 +237,16 @@ Scored softmax_cross_entropy(const SoftmaxCrossEntropyShape& s, const Values& lo
   return scored;
 }
 
-Stepped apply_gradient(const ApplyGradientArgs& args, const Values& params, const Values& velocity,
-                       const Values& gradient) {
+Stepped apply_compensated_gradient(const ApplyCompensatedGradientArgs& args, const Values& params,
+                                   const Values& velocity, const Values& gradient, const Values& snapshot) {
   Stepped stepped;
   for (std::size_t i = 0; i < params.size(); ++i) {
+    const double g = gradient[i], moved = params[i] - snapshot[i];
     Sum v;
     v.add_product(args.momentum, velocity[i]);
-    v.add(gradient[i]);
+    v.add_product(args.weight, g);
     v.add_product(args.weight_decay, params[i]);
+    v.add_product(double(args.weight) * args.compensation * g * g, moved);
     Sum p;
     p.add(params[i]);
     p.add_product(-double(args.learning_rate), v.expected().value);
@@ -253,6 +255,20 @@ Stepped apply_gradient(const ApplyGradientArgs& args, const Values& params, cons
         {p.expected().value, p.expected().tolerance + args.learning_rate * v.expected().tolerance});
   }
   return stepped;
+}
+
+Stepped apply_gradient(const ApplyGradientArgs& args, const Values& params, const Values& velocity,
+                       const Values& gradient) {
+  return apply_compensated_gradient({args, 0}, params, velocity, gradient, params);
+}
+
+Results accumulate_gradient(const AccumulateGradientArgs& args, const Values& sum, const Values& gradient) {
+  std::vector<Sum> result(sum.size());
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    if (!args.first) result[i].add(sum[i]);
+    result[i].add_product(args.weight, gradient[i]);
+  }
+  return expected(result);
 }
 
 Results matrix_product(std::size_t m, std::size_t n, std::size_t k, const Values& a, const Values& b) {

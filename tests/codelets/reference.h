@@ -93,6 +93,9 @@ struct Stepped {
 };
 Stepped apply_gradient(const ApplyGradientArgs& args, const Values& params, const Values& velocity,
                        const Values& gradient);
+Stepped apply_compensated_gradient(const ApplyCompensatedGradientArgs& args, const Values& params,
+                                   const Values& velocity, const Values& gradient, const Values& snapshot);
+Results accumulate_gradient(const AccumulateGradientArgs& args, const Values& sum, const Values& gradient);
 
 // c[m, n] = a[m, k] b[k, n].
 Results matrix_product(std::size_t m, std::size_t n, std::size_t k, const Values& a, const Values& b);

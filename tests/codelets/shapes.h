@@ -117,7 +117,17 @@ inline std::vector<SnapshotArgs> snapshot_shapes() { return {{{1}}, {{7}}, {{64}
 
 inline std::vector<ApplyGradientArgs> apply_gradient_shapes() {
   return {{{1}, 0.1f, 0, 0},      {{7}, 0.1f, 0.9f, 0},  {{7}, 0.05f, 0.9f, 1e-2f},
-          {{64}, 0.3f, 0, 1e-2f}, {{65}, 0, 0.5f, 0.5f}, {{61706}, 0.01f, 0.9f, 5e-4f}};
+          {{64}, 0.3f, 0, 1e-2f}, {{65}, 0, 0.5f, 0.5f}, {{61706}, 0.01f, 0.9f, 5e-4f},
+          {{7}, 0.1f, 0.9f, 1e-2f, 0.25f}, {{9}, 0.1f, 0.9f, 0, 0}};
+}
+inline std::vector<ApplyCompensatedGradientArgs> apply_compensated_gradient_shapes() {
+  std::vector<ApplyCompensatedGradientArgs> all;
+  for (const ApplyGradientArgs& args : apply_gradient_shapes())
+    for (float compensation : {0.0f, 0.04f, 2.0f}) all.push_back({args, compensation});
+  return all;
+}
+inline std::vector<AccumulateGradientArgs> accumulate_gradient_shapes() {
+  return {{{1}, 1, 0}, {{1}, 1, 1}, {{7}, 0.25f, 0}, {{7}, 0.25f, 1}, {{64}, 0, 0}, {{61706}, 0.5f, 0}};
 }
 
 }  // namespace prorata::test

@@ -21,11 +21,13 @@ using test::WithStarpu;
 constexpr SgdStep kStep{.learning_rate = 0.05f, .momentum = 0.9f, .weight_decay = 0};
 
 struct Fixture {
-  explicit Fixture(std::size_t samples, std::int32_t batch, std::size_t replicas)
+  Fixture(std::size_t samples, std::int32_t batch, std::size_t replicas)
+      : Fixture(samples, TrainerOptions{.batch = batch, .replicas = replicas}) {}
+  Fixture(std::size_t samples, const TrainerOptions& options)
       : data(make(samples)),
         handles(data),
         network(test::small_mlp(), 1),
-        trainer(network, batch, replicas),
+        trainer(network, options),
         order(samples) {
     std::iota(order.begin(), order.end(), 0u);
     Random(1, 7).shuffle(order);
@@ -239,6 +241,81 @@ TEST_F(WithStarpu, RoundsOfThePolicyAddUpToTheEpoch) {
   std::int64_t dealt = 0;
   for (const Round& r : report.rounds) dealt += std::accumulate(r.shares.begin(), r.shares.end(), std::int64_t{0});
   EXPECT_EQ(dealt, 125);
+}
+
+class Bounded : public WithStarpu, public ::testing::WithParamInterface<std::tuple<const char*, std::uint64_t>> {};
+
+TEST_P(Bounded, NoMinibatchIsStalerThanTheBound) {
+  const auto [scheduler, bound] = GetParam();
+  start(4, scheduler);
+  Fixture f(3000,
+            {.batch = 4, .replicas = 6, .consistency = Consistency::ssp, .staleness = bound});  // more than workers
+  std::size_t samples = 0;
+  f.run(PRORATA_PRORATA, [&, most = bound](const MinibatchResult& m) {
+    EXPECT_LE(m.staleness, most);
+    samples += m.samples;
+    return true;
+  });
+  EXPECT_EQ(samples, 3000u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Staleness, Bounded,
+                         ::testing::Combine(::testing::Values("prorata", "eager", "lws"),
+                                            ::testing::Values(0, 1, 3)),
+                         [](const auto& tested) {
+                           return std::string(std::get<0>(tested.param)) + "_" +
+                                  std::to_string(std::get<1>(tested.param));
+                         });
+
+std::vector<float> trained_in_steps(std::size_t minibatches_a_step, std::int32_t batch) {
+  Fixture f(203, {.batch = batch, .replicas = minibatches_a_step, .consistency = Consistency::bsp});
+  for (int epoch = 0; epoch < 2; ++epoch)
+    f.run(PRORATA_PRORATA, [](const MinibatchResult& m) {
+      EXPECT_EQ(m.staleness, 0u);
+      return true;
+    });
+  const std::size_t samples_a_step = minibatches_a_step * static_cast<std::size_t>(batch);
+  EXPECT_EQ(f.network.parameters(1)->version, 2 * ((203 + samples_a_step - 1) / samples_a_step));
+  return f.parameters();
+}
+
+TEST_F(WithStarpu, StepsGiveTheSameBitsWhateverTheWorkersAndThePolicy) {
+  use_first_implementations(true);
+  std::vector<float> first;
+  for (const auto& [workers, scheduler] : std::vector<std::pair<int, const char*>>{
+           {1, "prorata"}, {2, "prorata"}, {4, "prorata"}, {4, "prorata"}, {3, "eager"}, {2, "lws"}, {2, "dmda"}}) {
+    start(workers, scheduler);
+    const std::vector<float> all = trained_in_steps(5, 8);
+    if (first.empty()) first = all;
+    EXPECT_EQ(all, first) << workers << " workers under " << scheduler;
+  }
+}
+
+TEST_F(WithStarpu, StepOfManyMinibatchesIsThatOfOneMinibatchWithAllTheirSamples) {
+  // 203 = 5 steps of 40 and one of 3: each mini-batch of the last step has another size.
+  start(3);
+  const std::vector<float> together = trained_in_steps(5, 8);
+  const std::vector<float> one = trained_in_steps(1, 40);
+  ASSERT_EQ(together.size(), one.size());
+  // Floats added in another order, over 12 steps; a wrong weight for the last step alone makes 1e-2.
+  for (std::size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(together[i], one[i], 2e-5) << i;
+}
+
+TEST_F(WithStarpu, StopsInSteps) {
+  start(2);
+  Fixture f(4000, {.batch = 4, .replicas = 3, .consistency = Consistency::bsp});
+  std::uint64_t minibatches = 0;
+  f.run(PRORATA_PRORATA, [&](const MinibatchResult&) { return ++minibatches < 10; });
+  EXPECT_GE(minibatches, 10u);
+  EXPECT_LE(minibatches, 12u);
+}
+
+TEST(CorrectedMomentum, LeavesOneMinusMomentumInTheRatioOfTheOverlap) {
+  EXPECT_DOUBLE_EQ(corrected_momentum(0.9, 1), 0.9);
+  EXPECT_NEAR(corrected_momentum(0.9, 2), 0.8, 1e-12);
+  EXPECT_NEAR(corrected_momentum(0.9, 4), 0.6, 1e-12);
+  EXPECT_DOUBLE_EQ(corrected_momentum(0.9, 20), 0);
+  EXPECT_DOUBLE_EQ(corrected_momentum(0, 3), 0);
 }
 
 }  // namespace

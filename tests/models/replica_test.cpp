@@ -68,7 +68,7 @@ TEST_P(GradientOfWholeNetwork, AgreesWithFiniteDifferences) {
   const SampleHandles handles(samples);
   std::vector<std::uint32_t> order(batch);
   std::iota(order.begin(), order.end(), 0u);
-  Trainer trainer(network, static_cast<std::int32_t>(batch), 1);
+  Trainer trainer(network, {static_cast<std::int32_t>(batch), 1});
   const auto loss = [&] { return evaluate(trainer, samples, [] { return false; }).loss; };
 
   run(trainer, training_pass(handles, order, {.learning_rate = 0, .momentum = 0, .weight_decay = 0}));
@@ -117,7 +117,7 @@ TEST_F(WithStarpu, ReplicaOfALargerBatchGivesTheSameGradientForAPartialOne) {
   std::vector<std::vector<float>> gradients[2];
   for (int larger = 0; larger < 2; ++larger) {
     Network network(spec, 3);
-    Trainer trainer(network, larger ? 8 : 3, 1);
+    Trainer trainer(network, {larger ? 8 : 3, 1});
     run(trainer, training_pass(handles, order, {.learning_rate = 0, .momentum = 0, .weight_decay = 0}));
     for (std::size_t i = 0; i < network.depth(); ++i)
       if (network.parameters(i))
@@ -135,7 +135,7 @@ TEST_F(WithStarpu, TrainingStepMovesParametersAsSgdSays) {
   Network network(spec, 3);
   const std::vector<float> before(network.parameters(0)->values.span().begin(),
                                   network.parameters(0)->values.span().end());
-  Trainer trainer(network, 6, 1);
+  Trainer trainer(network, {6, 1});
   run(trainer, training_pass(handles, order, {.learning_rate = 0.5f, .momentum = 0.9f, .weight_decay = 0.1f}));
   const std::vector<float> gradient = copy_of(trainer.replica(0).gradient(0), before.size());
   for (std::size_t i = 0; i < before.size(); ++i) {
@@ -154,7 +154,7 @@ TEST_F(WithStarpu, EvaluationLeavesParametersAlone) {
   std::vector<std::vector<float>> before;
   for (std::size_t i = 0; i < network.depth(); ++i)
     if (auto* b = network.parameters(i)) before.emplace_back(b->values.span().begin(), b->values.span().end());
-  Trainer trainer(network, 8, 3);
+  Trainer trainer(network, {8, 3});
   const Score first = evaluate(trainer, samples, [] { return false; });
   const Score second = evaluate(trainer, samples, [] { return false; });
   EXPECT_EQ(first.samples, 50u);
