@@ -247,6 +247,19 @@ TEST(Diverged, ReluPassesNotANumberOn) {
     check(operation(relu_forward), i, &args, {{-1, kNaN, 1, 0, -2, kNaN}, {}});
 }
 
+TEST(Diverged, MaxPoolPassesNotANumberOnWhereverItIsInTheWindow) {
+  const MaxPoolArgs args{{1, 2, 2, 1, 2, 2}};
+  const CpuImplementation& first = max_pool_forward.cpu().front();  // oneDNN's may drop it
+  for (std::size_t place : {0, 1, 2, 3}) {
+    Values window{1, 2, 3, 4};
+    window[place] = kNaN;
+    std::vector<Buffer> buffers{{f32, window}, {f32, 1}, {u8, 1}};
+    call(first.run, &args, buffers);
+    EXPECT_TRUE(std::isnan(buffers[1].at(0))) << first.name << ", place " << place;
+    EXPECT_EQ(buffers[2].at(0), double(place));
+  }
+}
+
 TEST(Diverged, LossIsNotANumber) {
   const SoftmaxCrossEntropyArgs args{{2, 3}};
   for (std::size_t place : {0, 1, 2})
