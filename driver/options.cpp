@@ -151,7 +151,7 @@ CLI::App* add_train(CLI::App& app, TrainOptions& o) {
       ->check(CLI::Range(1, 1000000))
       ->type_name("N");
   sub->add_option("--replicas", o.replicas,
-                  "Mini-batches in flight; default: the workers, and one more under the policy prorata")
+                  "Mini-batches in flight; default: the workers")
       ->check(CLI::Range(1, 4096))
       ->type_name("N");
   sub->add_flag("--deterministic,!--no-deterministic", o.deterministic,

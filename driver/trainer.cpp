@@ -41,6 +41,7 @@ void Trainer::run(const Pass& pass, const std::function<bool()>& stop, const std
     in_flight_ = 1;
     resting_.clear();
     for (auto& replica : replicas_) resting_.push_back(replica.get());
+    step_.clear();
   }
   const prorata_phase phase{.groups = (pass.order.size() + batch - 1) / batch,
                             .round = in_steps() ? static_cast<std::uint32_t>(replicas_.size()) : pass.round,
@@ -81,7 +82,8 @@ void Trainer::finished(Replica& replica) {
 void Trainer::updated() {
   {
     std::lock_guard lock(mutex_);
-    resting_.swap(step_);
+    resting_.insert(resting_.end(), step_.begin(), step_.end());
+    step_.clear();
   }
   go_on();
 }
@@ -163,8 +165,6 @@ double corrected_momentum(double wanted, std::size_t overlapping) {
   return std::max(0.0, 1 - static_cast<double>(overlapping) * (1 - wanted));
 }
 
-std::size_t default_replicas(Consistency consistency) {
-  return starpu_worker_get_count() + (groups_are_bound() && consistency == Consistency::asp ? 1 : 0);
-}
+std::size_t default_replicas() { return starpu_worker_get_count(); }
 
 }  // namespace prorata
