@@ -6,7 +6,7 @@
 // time.
 //
 // From points to a function.
-//   Absurd points are dropped: samples or seconds that are not finite or not above 0.
+//   Absurd points are dropped: samples not finite or under 1, seconds not finite or not above 0.
 //   A larger mini-batch never takes less. Where the points say so it is noise, and the isotonic regression by medians
 //   (pool adjacent violators, each pool at its lower median) takes it out; several points of one size are such a pool
 //   too. The usual mean, or a running maximum, would let one wild point lift all larger sizes to itself.
