@@ -122,7 +122,7 @@ TEST(PartitionSize, IsTheSharesByCountWhereTimeIsProportional) {
 TEST(PartitionSize, GivesNothingToWhoseFixedCostIsLongerThanTheOthersNeed) {
   const std::vector<SizeWorker> workers{worker({{1, 1}}), worker({{1, 100.25}, {2, 100.5}})};
   EXPECT_EQ(partition_size(workers, 100), (Shares{100, 0}));
-  EXPECT_EQ(partition_size(workers, 102), (Shares{101, 1}));
+  EXPECT_EQ(partition_size(workers, 101), (Shares{100, 1}));
 }
 
 TEST(PartitionSize, CountsFromTheMomentAWorkerIsFree) {
