@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
+#include <string>
 
 namespace prorata {
 namespace {
@@ -51,30 +52,97 @@ class Estimator {
   Speeds speeds_;
 };
 
-// A phase in which `victim` needs `factor` times as long from the moment `when` on.
-std::vector<Round> rounds_with_slowdown(const std::vector<double>& seconds, std::size_t victim, double factor,
-                                        double when, std::int64_t rounds, std::int64_t round) {
-  Ledger ledger(seconds.size());
-  Estimator estimator(ledger, seconds);
-  ledger.begin(Balance::prorata, rounds * round, round);
-  const Simulation simulation{
-      .truth = [&](std::size_t w, double now) { return seconds[w] * (w == victim && now >= when ? factor : 1); },
-      .finished = [&](std::size_t w, double took) { estimator.measured(w, took); }};
-  simulation.run(ledger, seconds.size(), rounds * round);
-  return ledger.rounds();
+// A phase of 40 rounds in which `victim` needs `factor` times as long from the moment `when` on.
+struct Slowdown {
+  std::vector<double> seconds;
+  std::size_t victim;
+  double factor, when;
+
+  std::vector<Round> rounds = {};
+  std::vector<double> began = {};  // when the first mini-batch of each round was taken
+  double second = kNever;          // when the victim had finished two after the change
+
+  void run() {
+    const std::int64_t round = 8 * std::ssize(seconds), minibatches = 40 * round;
+    Ledger ledger(seconds.size());
+    Estimator estimator(ledger, seconds);
+    ledger.begin(Balance::prorata, minibatches, round);
+    int changed = 0;
+    const Simulation simulation{
+        .truth = [&](std::size_t w, double now) { return seconds[w] * (w == victim && now >= when ? factor : 1); },
+        .finished =
+            [&](std::size_t w, double took, double now) {
+              estimator.measured(w, took);
+              if (w == victim && took != seconds[w] && ++changed == 2) second = now;
+            }};
+    simulation.run(ledger, seconds.size(), minibatches);
+    rounds = ledger.rounds();
+    began = {0};
+    for (std::size_t r = 0; r + 1 < rounds.size(); ++r) began.push_back(began[r] + rounds[r].measured_seconds);
+  }
+
+  // Whether the shares are right for the speeds after the change, within the dead band.
+  bool balanced(const Round& round) const {
+    std::vector<double> after = seconds;
+    after[victim] *= factor;
+    const double best = makespan(after, partition_count(after, sum(round.shares)));
+    return makespan(after, round.shares) <= (1 + kDeadBand) * best;
+  }
+};
+
+// Workers that are nearly alike, and the last one so many times as slow.
+std::vector<double> one_slow(std::size_t workers, double times) {
+  std::vector<double> seconds;
+  for (std::size_t w = 0; w < workers; ++w) seconds.push_back(1 + 0.001 * static_cast<double>(w));
+  seconds.back() *= times;
+  return seconds;
 }
 
-// In which round, counted from the one at `when` (0), the shares first are right again; `limit` if never before.
-std::size_t rounds_to_balance(const std::vector<Round>& rounds, const std::vector<double>& seconds, double when) {
-  double began = 0;
-  std::size_t hit = 0;
-  while (hit + 1 < rounds.size() && began + rounds[hit].measured_seconds <= when)
-    began += rounds[hit++].measured_seconds;
-  for (std::size_t r = hit; r < rounds.size(); ++r)
-    if (makespan(seconds, rounds[r].shares) <=
-        (1 + kDeadBand) * makespan(seconds, partition_count(seconds, sum(rounds[r].shares))))
-      return r - hit;
-  return rounds.size();
+// Calls `check` for many changes by `factor`.
+template <class Check>
+void for_changes(double factor, Check check) {
+  for (std::size_t workers : {2, 4, 8})
+    for (double times : {1, 2, 4, 8})
+      for (std::size_t victim : {std::size_t{0}, workers - 1})
+        for (int i = 0; i < 100 && !::testing::Test::HasFatalFailure(); ++i) {
+          Slowdown s{one_slow(workers, times), victim, factor, 30 + 0.519 * i};
+          SCOPED_TRACE("worker " + std::to_string(victim) + " of " + std::to_string(workers) + ", the last one " +
+                       std::to_string(times) + " times slower, change at " + std::to_string(s.when) + " s");
+          s.run();
+          check(s);
+        }
+}
+
+TEST(Drift, IsBalancedWithinTwoRounds) {
+  for (double factor : {4.0, 0.25})
+    for_changes(factor, [](const Slowdown& s) {
+      if (s.seconds[s.victim] > 1.5) return;  // see below
+      const auto hit =
+          static_cast<std::size_t>(std::upper_bound(s.began.begin(), s.began.end(), s.when) - s.began.begin()) - 1;
+      ASSERT_FALSE(s.balanced(s.rounds[hit])) << "it was dealt before the change";
+      for (std::size_t r = hit + 2; r < s.rounds.size(); ++r)
+        ASSERT_TRUE(s.balanced(s.rounds[r])) << "in the round " << r - hit << " after it";
+    });
+}
+
+// A worker that has few mini-batches a round may need more rounds: until it has finished two.
+TEST(Drift, IsBalancedOnceASlowWorkerHasFinishedTwo) {
+  for (double factor : {4.0, 0.25})
+    for_changes(factor, [](const Slowdown& s) {
+      for (std::size_t r = 1; r < s.rounds.size(); ++r)  // dealt after the first of the round before was taken
+        ASSERT_TRUE(s.began[r - 1] < s.second || s.balanced(s.rounds[r])) << "in the round at " << s.began[r];
+    });
+}
+
+TEST(Drift, IsNotSeenInOneSlowMinibatch) {
+  Ledger ledger(2);
+  Estimator estimator(ledger, {1, 1});
+  ledger.begin(Balance::prorata, 400, 16);
+  int count = 0;
+  const Simulation simulation{.truth = [&](std::size_t w, double) { return w == 1 && ++count % 10 == 0 ? 1.9 : 1; },
+                              .finished = [&](std::size_t w, double took, double) { estimator.measured(w, took); }};
+  simulation.run(ledger, 2, 400);
+  for (const Round& r : ledger.rounds()) EXPECT_EQ(r.seconds[1], 1);
 }
 
 // Told wrong speeds, none, or to be unable, and learning from measurements or not; speeds that change; workers that
@@ -97,7 +165,7 @@ TEST_P(AnyLedger, DealsEveryMinibatchOnceWhateverItIsTold) {
     const bool learns = random.chance(0.7);
     const Simulation simulation{.truth = [&](std::size_t w, double) { return truth[w]; },
                                 .finished =
-                                    [&](std::size_t w, double took) {
+                                    [&](std::size_t w, double took, double) {
                                       if (learns && std::isfinite(ledger.seconds(w))) ledger.set_seconds(w, took);
                                       if (learns && std::isnan(ledger.seconds(w)) && random.chance(0.5))
                                         ledger.set_seconds(w, took);
@@ -127,7 +195,7 @@ TEST(LedgerProrata, EndsWithinOneMinibatchOfTheOptimumAlsoWithWhoIsUnableOrNotKn
     const std::int64_t minibatches = random.integer(1, 300);
     ledger.begin(Balance::prorata, minibatches, 8 * std::ssize(truth));
     const Simulation simulation{.truth = [&](std::size_t w, double) { return truth[w]; },
-                                .finished = [&](std::size_t w, double took) { ledger.set_seconds(w, took); }};
+                                .finished = [&](std::size_t w, double took, double) { ledger.set_seconds(w, took); }};
     const Outcome o = simulation.run(ledger, truth.size(), minibatches);
     // Who has no share in a round does not work in it, so the optimum is over those that always had one.
     std::vector<double> sharing = truth;

@@ -20,7 +20,7 @@ struct Simulation {
   // What a worker truly needs for a mini-batch that it begins now.
   std::function<double(std::size_t worker, double now)> truth;
   // Told of each mini-batch when it is finished: here an estimator feeds the ledger.
-  std::function<void(std::size_t worker, double seconds)> finished = [](std::size_t, double) {};
+  std::function<void(std::size_t worker, double seconds, double now)> finished = [](std::size_t, double, double) {};
   // Told before each mini-batch is taken.
   std::function<void(std::size_t worker, double now)> taking = [](std::size_t, double) {};
 
@@ -53,7 +53,7 @@ struct Simulation {
       outcome.end = first.end;
       busy[first.worker] = false;
       ledger.finish(first.worker);
-      finished(first.worker, first.seconds);
+      finished(first.worker, first.seconds, first.end);
     }
   }
 };
