@@ -87,9 +87,8 @@ double TimeFunction::seconds(std::int64_t samples) const {
   const auto next =
       std::upper_bound(knots_.begin(), knots_.end(), size, [](double s, const Knot& k) { return s < k.samples; });
   const Knot& knot = *(next - 1);
-  const double seconds = knot.seconds + (size - knot.samples) * knot.slope;
-  // Rounding must not carry it above the knot it leads to.
-  return next == knots_.end() ? seconds : std::min(seconds, next->seconds);
+  // Still at least a sample short of the next knot, by more than rounding could make good.
+  return knot.seconds + (size - knot.samples) * knot.slope;
 }
 
 std::int64_t TimeFunction::samples_within(double seconds) const {
