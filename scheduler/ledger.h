@@ -31,6 +31,8 @@ struct Round {
   std::vector<std::int64_t> shares;  // mini-batches a worker; empty under `dynamic`
   double expected_seconds;           // the longest share's; 0 where no speed was known
   double measured_seconds;           // from the taking of its first mini-batch to that of the next round's first
+  std::vector<double> seconds;       // what each worker was expected to need for a mini-batch; NaN, infinity as below
+  bool kept;                         // others would have been better, but not by enough: the shares of the round before
 };
 
 class Ledger {
@@ -72,14 +74,20 @@ class Ledger {
   };
 
   void open_round();
+  double expected_seconds(const Worker& worker, double now) const;
+  void deal(Round& round);
+  void keep_unless_worth_changing(Round& round);
   std::int64_t others_finish_before(std::size_t worker, double now) const;
 
   Balance balance_ = Balance::prorata;
   std::int64_t remaining_ = 0;
   std::int64_t round_size_ = 1;
   std::int64_t left_in_round_ = 0;
-  bool untouched_ = true;   // nothing of the round has been taken
-  double round_began_ = 0;  // when its first one was
+  bool untouched_ = true;               // nothing of the round has been taken
+  double round_began_ = 0;              // when its first one was
+  double now_ = 0;                      // when the latest was taken
+  double speed_ = 0;                    // mini-batches a second of all that have a share; never too low
+  std::vector<double> shares_made_by_;  // the seconds that the shares in force come from
   std::vector<Worker> workers_;
   std::vector<Round> rounds_;
 };

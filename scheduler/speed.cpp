@@ -1,5 +1,7 @@
 #include "scheduler/speed.h"
 
+#include "scheduler/partition.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -25,13 +27,17 @@ TaskPrice price_task(starpu_task* task, unsigned sched_ctx, unsigned worker) {
 
 void Speeds::Recent::add(double value) { values_[count_++ % values_.size()] = value; }
 
-double Speeds::Recent::median() const {
+double Speeds::Recent::estimate() const {
   constexpr std::size_t kEnough = 3;
   const std::size_t n = std::min(count_, values_.size());
   if (n < kEnough) return __builtin_nan("");
   std::array<double, 5> sorted = values_;
   std::sort(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(n));
-  return sorted[n / 2];
+  const double median = sorted[n / 2];
+  const auto [low, high] = std::minmax(values_[(count_ - 1) % values_.size()], values_[(count_ - 2) % values_.size()]);
+  if (low > kClearChange * median) return low;
+  if (high * kClearChange < median) return high;
+  return median;
 }
 
 bool Speeds::wants_price(Work work) const {
@@ -68,8 +74,8 @@ double Speeds::seconds(Work work, unsigned worker) const {
   const auto found = entry->second.workers.find(worker);
   if (found == entry->second.workers.end()) return __builtin_nan("");
   const Estimate& estimate = found->second;
-  if (std::isnan(estimate.price)) return estimate.measured.median();
-  const double ratio = estimate.ratio.median();
+  if (std::isnan(estimate.price)) return estimate.measured.estimate();
+  const double ratio = estimate.ratio.estimate();
   return estimate.price * (std::isnan(ratio) ? 1 : ratio);
 }
 

@@ -6,7 +6,8 @@
 // Correction. The ratio measured / priced of the worker multiplies the price: it holds the cost of the runtime itself,
 // and follows a device that becomes slower. Where the models know nothing, the measured time itself is used. Of either
 // the median of the last five counts, so that single outliers weigh nothing (the first group of a worker, which makes
-// its primitives, is one), and a lasting change is seen after three groups. Fewer than three measurements are none.
+// its primitives, is one); but where the last two both lie clearly to one side of it (kClearChange), the nearer of
+// them: a lasting change is seen after two groups. Fewer than three measurements are none.
 //
 // Threads: none; the policy's lock guards it. Workers are StarPU's worker ids. Seconds.
 #pragma once
@@ -47,11 +48,11 @@ class Speeds {
   double seconds(Work work, unsigned worker) const;
 
  private:
-  // The median of the last few values.
+  // What the last few values say.
   class Recent {
    public:
     void add(double value);
-    double median() const;  // NaN while there are too few
+    double estimate() const;  // NaN while there are too few
     void forget() { count_ = 0; }
 
    private:

@@ -1,6 +1,9 @@
 // Random instances of the dealing problem.
 #pragma once
 
+#include "scheduler/time_function.h"
+
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -32,6 +35,26 @@ class Instances {
                       ? s.back()
                       : std::pow(10.0, std::uniform_real_distribution<double>(-decades / 2, decades / 2)(engine_)));
     return s;
+  }
+
+  // A size from 1 to 1024, small ones as likely as large ones.
+  double size() { return std::floor(std::pow(2.0, std::uniform_real_distribution<double>(0, 10.99)(engine_))); }
+
+  // Calibrated points of a worker that needs about `one` seconds a sample: a fixed cost or none, bends, flat stretches,
+  // noise, wild points.
+  std::vector<TimePoint> points(double one) {
+    const double fixed = chance(0.5) ? one * integer(0, 200) : 0;
+    const double bend = size(), steeper = chance(0.5) ? integer(0, 8) : 0;
+    std::vector<TimePoint> p;
+    for (int n = integer(1, 12); n > 0; --n) {
+      const double b = size();
+      double t = fixed + one * (b + steeper * std::max(0.0, b - bend));
+      if (chance(0.3)) t *= std::uniform_real_distribution<double>(0.7, 1.4)(engine_);
+      if (chance(0.05)) t *= chance(0.5) ? 100 : 0.01;
+      if (!p.empty() && chance(0.1)) t = p.back().seconds;
+      p.push_back({b, t});
+    }
+    return p;
   }
 
  private:

@@ -3,56 +3,27 @@
 
 #include "scheduler/partition.h"
 #include "tests/scheduler/instances.h"
+#include "tests/scheduler/simulation.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <numeric>
-#include <queue>
 
 namespace prorata {
 namespace {
 
 using test::kNever;
 using test::kUnknown;
+using test::Outcome;
 
-struct Outcome {
-  std::vector<std::int64_t> taken;
-  std::int64_t total = 0;
-  double end = 0;
-};
-
-// Runs a phase: whenever something has happened, every free worker asks. `told`: what the ledger is told of the speeds.
+// Runs a phase with workers of constant speed. `told`: what the ledger is told of the speeds.
 Outcome simulate(Ledger& ledger, const std::vector<double>& truth, const std::vector<double>& told, Balance balance,
                  std::int64_t minibatches, std::int64_t round) {
-  const std::size_t workers = truth.size();
-  for (std::size_t w = 0; w < workers; ++w) ledger.set_seconds(w, told[w]);
+  for (std::size_t w = 0; w < truth.size(); ++w) ledger.set_seconds(w, told[w]);
   ledger.begin(balance, minibatches, round);
-
-  using Event = std::pair<double, std::size_t>;  // a worker finishes
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> running;
-  std::vector<bool> busy(workers, false);
-  Outcome outcome{std::vector<std::int64_t>(workers, 0), 0, 0};
-  double now = 0;
-  while (true) {
-    for (bool again = true; again && outcome.total < minibatches;) {
-      again = false;
-      for (std::size_t w = 0; w < workers && outcome.total < minibatches; ++w) {
-        if (busy[w] || !ledger.may_take(w, now)) continue;
-        ledger.take(w, now);
-        busy[w] = again = true;
-        ++outcome.taken[w];
-        ++outcome.total;
-        running.emplace(now + truth[w], w);
-      }
-    }
-    if (running.empty()) return outcome;
-    now = outcome.end = running.top().first;
-    const std::size_t w = running.top().second;
-    running.pop();
-    busy[w] = false;
-    ledger.finish(w);
-  }
+  const test::Simulation simulation{.truth = [&](std::size_t w, double) { return truth[w]; }};
+  return simulation.run(ledger, truth.size(), minibatches);
 }
 
 Outcome simulate(const std::vector<double>& truth, Balance balance, std::int64_t minibatches, std::int64_t round) {
