@@ -112,7 +112,7 @@ TEST_F(Calibrated, DevicesAsksForCalibrationWhereNothingIsKnown) {
 }
 
 TEST_F(Calibrated, SlowedWorkersHaveModelsOfTheirOwn) {
-  ASSERT_EQ(calibrate({"--slowdown", "1:50"}).code, 0);
+  ASSERT_EQ(calibrate({"--slowdown", "1:50", "--repetitions", "10"}).code, 0);
   EXPECT_TRUE(fs::exists(record("here-slowed-1x5000")));
   EXPECT_FALSE(fs::exists(record()));
   const auto shown = devices({"--slowdown", "1:50"});
@@ -132,7 +132,8 @@ TEST_F(Calibrated, StarpuReadsWhatWasWritten) {
 }
 
 TEST_F(Calibrated, TrainingAtACalibratedSizeMeasuresNothing) {
-  // 40 divides the 6000 samples of the training set and the 1000 of the test set: there is no mini-batch of another size.
+  // 40 divides the 6000 samples of the training set and the 1000 of the test set: there is no mini-batch of another
+  // size.
   ASSERT_EQ(calibrate({"--batches", "20,40"}).code, 0);
   ASSERT_FALSE(model("conv2d_forward").empty());
   const std::string before = read(model("conv2d_forward"));
@@ -159,7 +160,7 @@ TEST_F(Calibrated, StaleRecordIsNoticedAndTrainingGoesOn) {
 }
 
 TEST_F(Calibrated, PoisonedEntryIsFoundAndMeasuredAnew) {
-  ASSERT_EQ(calibrate({"--slowdown", "1:8"}).code, 0);
+  ASSERT_EQ(calibrate({"--slowdown", "1:8", "--repetitions", "10"}).code, 0);
   const std::vector<std::string> slowed = {"--slowdown", "1:8"};
   const double share = devices(slowed)["workers"][1]["share"];
 
@@ -194,7 +195,7 @@ TEST_F(Calibrated, PoisonedEntryIsFoundAndMeasuredAnew) {
   EXPECT_GT(devices(slowed, &said)["workers"][1]["share"], 0.9);
   EXPECT_NE(said.find("worker 1 at batch"), std::string::npos) << said;
 
-  const Output o = calibrate({"--slowdown", "1:8", "--check"});
+  const Output o = calibrate({"--slowdown", "1:8", "--check", "--repetitions", "10"});
   EXPECT_EQ(o.code, 0) << o.err;
   EXPECT_NE(o.err.find("measured anew"), std::string::npos) << o.err;
   const double again = devices(slowed, &said)["workers"][1]["share"];

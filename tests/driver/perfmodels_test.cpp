@@ -23,6 +23,8 @@ struct Shipped {
   double slowdown;  // of worker 1
 };
 
+void PrintTo(const Shipped& s, std::ostream* out) { *out << s.host << ", worker 1 " << s.slowdown << " times slower"; }
+
 class Perfmodels : public WithStarpu, public ::testing::WithParamInterface<Shipped> {
  protected:
   Perfmodels() {

@@ -151,6 +151,7 @@ struct Poison {
   double factor;
   std::size_t batch;
 };
+void PrintTo(const Poison& p, std::ostream* out) { *out << p.factor << " at " << kBatches[p.batch]; }
 class Poisoned : public Speed, public ::testing::WithParamInterface<Poison> {};
 
 TEST_P(Poisoned, EntryIsFoundAloneAndLeftOut) {
