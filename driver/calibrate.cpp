@@ -45,6 +45,8 @@ constexpr std::size_t kFewest = 10;       // measurements before a size is done
 constexpr std::size_t kFewestIfSlow = 4;  // once it has taken kPatience seconds, and before anything is kept
 constexpr double kPatience = 20;          // seconds on one batch size
 constexpr int kTurns = 4;                 // measurements of each implementation in a turn
+constexpr double kUnlike = 1.25;          // workers that share models and differ by more should not
+constexpr double kRestless = 0.2;         // spread from which the machine was not quiet
 constexpr double kTick = 1e-3;            // us: the clock's, for a task that is shorter than it can see
 constexpr double kMostAhead = 16;         // mini-batches of a fast worker to one of a slow one
 
@@ -93,6 +95,7 @@ class Calibration {
     for (const TrainingShapes::Task& task : shapes.tasks(0))
       most_implementations_ = std::max(most_implementations_, task.codelet->cpu().size());
     group_seconds_.assign(replicas_.size(), 0);
+    to_twin_.resize(replicas_.size());
     spent_.assign(shapes.batches().size(), 0);
   }
 
@@ -109,6 +112,12 @@ class Calibration {
     }
     starpu_profiling_status_set(STARPU_PROFILING_DISABLE);
     return todo_.empty();
+  }
+
+  // How much longer than the first worker that shares its models this one takes.
+  double to_twin(int worker) const {
+    const std::vector<double>& ratios = to_twin_[static_cast<std::size_t>(worker)];
+    return ratios.empty() ? 1 : summarize(ratios).seconds;
   }
 
   std::map<EntryKey, Measurement> results() const {
@@ -187,7 +196,11 @@ class Calibration {
       }
       if (g->counts) whole[static_cast<std::size_t>(g->worker)].push_back(sum);
     }
-    for (std::size_t w = 0; w < whole.size(); ++w) group_seconds_[w] = summarize(std::move(whole[w])).seconds;
+    for (std::size_t w = 0; w < whole.size(); ++w) {
+      group_seconds_[w] = summarize(std::move(whole[w])).seconds;
+      to_twin_[w].push_back(group_seconds_[w] /
+                            group_seconds_[static_cast<std::size_t>(model_of(static_cast<int>(w)))]);
+    }
   }
 
   bool done(std::size_t b) const {
@@ -219,8 +232,9 @@ class Calibration {
   Random random_;
   std::vector<std::unique_ptr<Replica>> replicas_;  // by worker
   std::size_t most_implementations_ = 1;
-  std::vector<double> group_seconds_;  // by worker, of the last turn
-  std::vector<double> spent_;          // seconds, by batch size
+  std::vector<double> group_seconds_;         // by worker, of the last turn
+  std::vector<std::vector<double>> to_twin_;  // by worker, of each turn
+  std::vector<double> spent_;                 // seconds, by batch size
   std::map<EntryKey, std::vector<double>> seconds_;
 };
 
@@ -249,6 +263,24 @@ std::string utc_now() {
   char text[32];
   std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
   return text;
+}
+
+// What may be wrong with figures that were measured properly.
+void warn_of_circumstances(const Calibration& calibration, const SpeedTable& table) {
+  for (const WorkerSpeed& w : table.workers)
+    if (const double ratio = calibration.to_twin(w.id); ratio > kUnlike || ratio < 1 / kUnlike) {
+      char times[16];
+      std::snprintf(times, sizeof(times), "%.2f", ratio);
+      log_warning("worker " + std::to_string(w.id) + " takes " + times + " times as long as worker " +
+                  std::to_string(model_of(w.id)) +
+                  ", whose models it shares; set STARPU_PERF_MODEL_HOMOGENEOUS_CPU=0 and calibrate again");
+    }
+  std::string restless;
+  for (const SpeedPoint& p : table.workers.front().points)
+    if (p.spread.value_or(0) > kRestless) restless += (restless.empty() ? "" : ", ") + std::to_string(p.batch);
+  if (!restless.empty())
+    log_warning("the measurements at batch " + restless +
+                " differ a lot from one another; let nothing else run on this machine, and calibrate again");
 }
 
 // What is newly known, beside what was known under the same circumstances.
@@ -281,9 +313,7 @@ std::vector<std::size_t> implausible_batches(const TrainingShapes& shapes, const
   return {batches.begin(), batches.end()};
 }
 
-void report(const CalibrateOptions& o, const TrainingShapes& shapes, const Entries& entries,
-            const CalibrationRecord& record, std::int32_t batch) {
-  const SpeedTable table = speed_table(shapes, entries, &record, batch);
+void report(const CalibrateOptions& o, const CalibrationRecord& record, const SpeedTable& table) {
   if (!o.common.json) {
     std::cout << text(table) << "models of " << record.host << " in " << model_directory().string() << std::endl;
     return;
@@ -293,7 +323,7 @@ void report(const CalibrateOptions& o, const TrainingShapes& shapes, const Entri
     workers.push_back(
         {{"id", w.id}, {"name", w.name}, {"kind", w.kind}, {"points", points_json(w)}, {"share", share_json(w)}});
   std::cout << nlohmann::ordered_json{{"model", record.network},
-                                      {"batch", batch},
+                                      {"batch", table.batch},
                                       {"host", record.host},
                                       {"emulated", !o.slowdown.empty()},
                                       {"workers", std::move(workers)}}
@@ -321,6 +351,7 @@ int run_calibrate(const CalibrateOptions& o) {
   if (o.check) {
     if (old) warn_if_stale(*old);
     todo = implausible_batches(shapes, old ? &*old : nullptr);
+    if (todo.empty()) log_info("no model of " + spec.name + " looks wrong");
   } else {
     for (std::size_t b = 0; b < batches.size(); ++b) todo.push_back(b);
   }
@@ -334,7 +365,9 @@ int run_calibrate(const CalibrateOptions& o) {
   Entries entries = read_entries(shapes);
   for (const auto& [key, m] : results) entries.insert_or_assign(key, Entry{m.seconds, m.measurements});
   const bool has_default = std::binary_search(batches.begin(), batches.end(), spec.defaults.batch);
-  report(o, shapes, entries, record, has_default ? spec.defaults.batch : batches.back());
+  const SpeedTable table = speed_table(shapes, entries, &record, has_default ? spec.defaults.batch : batches.back());
+  if (!results.empty()) warn_of_circumstances(calibration, table);
+  report(o, record, table);
   if (complete) return exit_done;
   log_info("stopped by a signal; what is known so far is kept");
   return 128 + StopSignal::caught();
