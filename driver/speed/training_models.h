@@ -52,7 +52,7 @@ struct EntryKey {
   int worker;
   unsigned implementation;
   std::uint32_t footprint;
-  auto operator<=>(const EntryKey&) const = default;
+  auto operator<=>(const EntryKey&) const = default;  // NOLINT(modernize-use-nullptr): clang-tidy 14 is wrong here
 };
 EntryName name_of(const EntryKey& key);
 
