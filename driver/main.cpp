@@ -25,6 +25,7 @@ int run(int argc, char** argv) {
 
   TrainOptions train;
   EvalOptions eval;
+  CalibrateOptions calibrate;
   DevicesOptions devices;
   struct Subcommand {
     CLI::App* app;
@@ -34,6 +35,7 @@ int run(int argc, char** argv) {
   const Subcommand subcommands[] = {
       {add_train(app, train), &train.common, [&] { return run_train(train); }},
       {add_eval(app, eval), &eval.common, [&] { return run_eval(eval); }},
+      {add_calibrate(app, calibrate), &calibrate.common, [&] { return run_calibrate(calibrate); }},
       {add_devices(app, devices), &devices.common, [&] { return run_devices(devices); }},
   };
 

@@ -2,6 +2,7 @@
 
 #include "driver/data/dataset.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <map>
@@ -51,10 +52,26 @@ CLI::App* add_subcommand(CLI::App& app, const char* name, const char* what, Comm
   return sub;
 }
 
-void add_data(CLI::App* sub, DataOptions& o) {
-  sub->add_option("--model", o.model, "A network of the zoo (mlp, lenet5), or the path of a TOML file")
-      ->capture_default_str()
+CLI::Option* add_model(CLI::App* sub, std::string& model) {
+  return sub->add_option("--model", model, "A network of the zoo (mlp, lenet5), or the path of a TOML file")
       ->type_name("NAME|FILE");
+}
+
+void add_slowdown(CLI::App* sub, std::vector<std::pair<int, double>>& slowdown) {
+  sub->add_option_function<std::string>(
+         "--slowdown", [&slowdown](const std::string& text) { slowdown = parse_slowdown(text); },
+         "Experiment: stretch the kernels of CPU worker W to F times their duration")
+      ->type_name("W:F[,W:F]");
+}
+
+void add_batches(CLI::App* sub, std::vector<std::int32_t>& batches, const char* what) {
+  sub->add_option_function<std::string>(
+         "--batches", [&batches](const std::string& text) { batches = parse_batches(text); }, what)
+      ->type_name("B[,B]");
+}
+
+void add_data(CLI::App* sub, DataOptions& o) {
+  add_model(sub, o.model)->capture_default_str();
   sub->add_option("--dataset", o.dataset, "The data set")
       ->check(CLI::IsMember(dataset_names()))
       ->capture_default_str()
@@ -89,6 +106,24 @@ std::vector<std::pair<int, double>> parse_slowdown(const std::string& text) {
     if (*f.ptr != ',') fail();
     at = f.ptr + 1;
   }
+}
+
+std::vector<std::int32_t> parse_batches(const std::string& text) {
+  std::vector<std::int32_t> batches;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (true) {
+    std::int32_t batch = 0;
+    const auto [next, error] = std::from_chars(at, end, batch);
+    if (error != std::errc() || batch < 1 || batch > 65536 || (next != end && *next != ','))
+      throw CLI::ValidationError("--batches", "'" + text + "' is not BATCH[,BATCH...] with sizes from 1 to 65536");
+    batches.push_back(batch);
+    if (next == end) break;
+    at = next + 1;
+  }
+  std::sort(batches.begin(), batches.end());
+  batches.erase(std::unique(batches.begin(), batches.end()), batches.end());
+  return batches;
 }
 
 const char* to_string(prorata_balance balance) { return name_of(kBalances, balance); }
@@ -157,10 +192,7 @@ CLI::App* add_train(CLI::App& app, TrainOptions& o) {
   sub->add_flag("--deterministic,!--no-deterministic", o.deterministic,
                 "Use the first implementation of every operation rather than the fastest, so that a run with one "
                 "worker gives the same bits each time; default: with one worker");
-  sub->add_option_function<std::string>(
-         "--slowdown", [&o](const std::string& text) { o.slowdown = parse_slowdown(text); },
-         "Experiment: stretch the kernels of CPU worker W to F times their duration")
-      ->type_name("W:F[,W:F]");
+  add_slowdown(sub, o.slowdown);
   sub->add_option("--out", o.out, "Run directory; default: runs/<model>-<time>")->type_name("DIR");
   sub->add_flag("--overwrite", o.overwrite, "Use the run directory even if it is not empty");
   sub->add_option("--progress", o.progress, "A live line: auto (on a terminal), on, off")
@@ -182,8 +214,31 @@ CLI::App* add_eval(CLI::App& app, EvalOptions& o) {
   return sub;
 }
 
+CLI::App* add_calibrate(CLI::App& app, CalibrateOptions& o) {
+  CLI::App* sub = add_subcommand(app, "calibrate",
+                                 "Measure the performance models of a network's training on every worker", o.common);
+  add_model(sub, o.model)->capture_default_str();
+  add_batches(sub, o.batches, "Batch sizes to measure; default: 1 to 512, and the network's own");
+  sub->add_option("--repetitions", o.repetitions, "Most measurements of each task")
+      ->check(CLI::Range(10, 100000))
+      ->capture_default_str()
+      ->type_name("N");
+  sub->add_option("--precision", o.precision, "Measure until a mini-batch's time is known to this fraction")
+      ->check(between(0, 1, true))
+      ->capture_default_str()
+      ->type_name("X");
+  sub->add_flag("--check", o.check, "Measure only the batch sizes whose models cannot be true");
+  add_slowdown(sub, o.slowdown);
+  return sub;
+}
+
 CLI::App* add_devices(CLI::App& app, DevicesOptions& o) {
-  return add_subcommand(app, "devices", "The machine, its workers, and where they sit", o.common);
+  CLI::App* sub =
+      add_subcommand(app, "devices", "The machine, its workers, where they sit, how fast they are", o.common);
+  add_model(sub, o.model);
+  add_batches(sub, o.batches, "Batch sizes to show; default: those that were calibrated");
+  add_slowdown(sub, o.slowdown);
+  return sub;
 }
 
 }  // namespace prorata

@@ -65,17 +65,34 @@ struct EvalOptions {
   std::filesystem::path checkpoint;
 };
 
+struct CalibrateOptions {
+  CommonOptions common;
+  std::string model = "lenet5";
+  std::vector<std::int32_t> batches;  // ascending; empty: default_batches() and the network's own
+  std::uint32_t repetitions = 50;     // most measurements of a task
+  double precision = 0.01;            // to which a mini-batch's time is to be known
+  bool check = false;                 // only what cannot be true
+  std::vector<std::pair<int, double>> slowdown;
+};
+
 struct DevicesOptions {
   CommonOptions common;
+  std::string model;                  // empty: speeds are not asked for
+  std::vector<std::int32_t> batches;  // ascending; empty: what was calibrated
+  std::vector<std::pair<int, double>> slowdown;
 };
 
 // Add the subcommands with their options to the program. The structs must outlive `app`.
 CLI::App* add_train(CLI::App& app, TrainOptions& options);
 CLI::App* add_eval(CLI::App& app, EvalOptions& options);
+CLI::App* add_calibrate(CLI::App& app, CalibrateOptions& options);
 CLI::App* add_devices(CLI::App& app, DevicesOptions& options);
 
 // "W:F[,W:F]" -> worker and factor. CLI::ValidationError where it is anything else.
 std::vector<std::pair<int, double>> parse_slowdown(const std::string& text);
+
+// "B[,B...]" -> batch sizes, ascending, each once. CLI::ValidationError where it is anything else.
+std::vector<std::int32_t> parse_batches(const std::string& text);
 
 const char* to_string(prorata_balance balance);
 const char* to_string(Consistency consistency);
@@ -83,6 +100,7 @@ const char* to_string(Consistency consistency);
 // The subcommands. Each returns the exit code; results on standard output.
 int run_train(const TrainOptions& options);
 int run_eval(const EvalOptions& options);
+int run_calibrate(const CalibrateOptions& options);
 int run_devices(const DevicesOptions& options);
 
 }  // namespace prorata

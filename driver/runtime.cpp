@@ -68,17 +68,6 @@ starpu_sched_policy* choose_policy() {
   throw InputError("unknown scheduling policy STARPU_SCHED='" + *wanted + "'; known are " + known);
 }
 
-fs::path model_directory() {
-  if (const auto set = environment("STARPU_PERF_MODEL_DIR")) return *set;
-  fs::path home = "/tmp";
-  for (const char* name : {"XDG_CACHE_HOME", "STARPU_HOME", "HOME", "TMPDIR", "TEMP", "TMP"})
-    if (const auto set = environment(name)) {
-      home = *set;
-      break;
-    }
-  return home / ".starpu/sampling";
-}
-
 bool can_write_below(const fs::path& directory) {
   std::error_code error;
   fs::create_directories(directory, error);
@@ -101,24 +90,16 @@ void check_model_directory() {
 
 constexpr std::size_t kLongestHostName = 60;  // StarPU cuts longer ones
 
-// As StarPU calls the machine: without its domain.
-std::string host_name() {
-  char name[256] = "localhost";
-  ::gethostname(name, sizeof(name) - 1);
-  return std::string(name, std::strcspn(name, "."));
-}
-
 // Slowed workers must neither share a model with the others nor leave their times among the real machine's.
 void use_emulated_models(const std::vector<std::pair<int, double>>& slowdown) {
   std::string factors;
   for (const auto& [worker, factor] : slowdown)
     factors += "-" + std::to_string(worker) + "x" + std::to_string(std::lround(factor * 100));
-  std::string host = environment("STARPU_HOSTNAME").value_or(host_name()) + "-slowed";
+  std::string host = model_host() + "-slowed";
   if (host.size() + factors.size() > kLongestHostName)
     factors = "-" + std::to_string(std::hash<std::string>()(factors));
   host = host.substr(0, kLongestHostName - std::min(kLongestHostName, factors.size())) + factors;
   ::setenv("STARPU_HOSTNAME", host.c_str(), 1);
-  set_default("STARPU_PERF_MODEL_HOMOGENEOUS_CPU", "0");
 }
 
 void apply_slowdown(const std::vector<std::pair<int, double>>& slowdown) {
@@ -132,6 +113,26 @@ void apply_slowdown(const std::vector<std::pair<int, double>>& slowdown) {
 }
 
 }  // namespace
+
+fs::path model_directory() {
+  if (const auto set = environment("STARPU_PERF_MODEL_DIR")) return *set;
+  fs::path home = "/tmp";
+  for (const char* name : {"XDG_CACHE_HOME", "STARPU_HOME", "HOME", "TMPDIR", "TEMP", "TMP"})
+    if (const auto set = environment(name)) {
+      home = *set;
+      break;
+    }
+  return home / ".starpu/sampling";
+}
+
+std::string model_host() {
+  if (const auto set = environment("STARPU_HOSTNAME")) return *set;
+  char name[256] = "localhost";
+  ::gethostname(name, sizeof(name) - 1);
+  return std::string(name, std::strcspn(name, "."));  // StarPU leaves the domain out
+}
+
+bool cpus_share_models() { return environment("STARPU_PERF_MODEL_HOMOGENEOUS_CPU") != "0"; }
 
 std::vector<std::pair<std::string, std::string>> scheduling_policies() {
   std::vector<std::pair<std::string, std::string>> policies{
@@ -162,6 +163,7 @@ Runtime::Runtime(const RuntimeOptions& options) {
   set_default("STARPU_NCUDA", "0");
   set_default("STARPU_NOPENCL", "0");
   if (!options.slowdown.empty()) use_emulated_models(options.slowdown);
+  if (!options.slowdown.empty() || options.unlike_cpus) set_default("STARPU_PERF_MODEL_HOMOGENEOUS_CPU", "0");
 
   starpu_conf conf;
   starpu_conf_init(&conf);

@@ -1,6 +1,7 @@
 // StarPU from start to end, as the environment asks for it.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,8 @@ struct RuntimeOptions {
   bool verbose = false;  // let StarPU talk
   // CPU workers to slow down, and by how much: models of their own, kept apart from those of the real machine.
   std::vector<std::pair<int, double>> slowdown;
+  // Each CPU worker keeps models of its own, as where slowed; else they share one, unless the user says otherwise.
+  bool unlike_cpus = false;
 };
 
 // While it lives StarPU runs. Environment variables that the user has set stay as they are; others are set where
@@ -31,5 +34,11 @@ class Runtime {
 std::vector<std::pair<std::string, std::string>> scheduling_policies();
 
 std::string starpu_version();
+
+// Where StarPU keeps its performance models, and what it calls this machine in their names.
+std::filesystem::path model_directory();
+std::string model_host();
+// Whether CPU workers share one model.
+bool cpus_share_models();
 
 }  // namespace prorata

@@ -10,6 +10,7 @@
 #include "driver/report/run_directory.h"
 #include "driver/report/summary.h"
 #include "driver/runtime.h"
+#include "driver/speed/check.h"
 #include "driver/stop_signal.h"
 #include "driver/trainer.h"
 #include "models/errors.h"
@@ -284,7 +285,8 @@ int exit_code_of(const Summary& summary, const RunDirectory& out) {
 int run_train(const TrainOptions& o) {
   const NetworkSpec spec = read_network_spec(find_network(o.data.model));
   const Dataset data = load_dataset(o.data.dataset, o.data.data, spec, o.seed);
-  const Runtime runtime({.verbose = o.common.verbose, .slowdown = o.slowdown});
+  const Runtime runtime(
+      {.verbose = o.common.verbose, .slowdown = o.slowdown, .unlike_cpus = calibrated_unlike(spec.name)});
   Summary summary = describe_run(o, spec, runtime);
   RunDirectory out(o.out, spec.name, o.overwrite);
   const StopSignal stop;
@@ -292,6 +294,7 @@ int run_train(const TrainOptions& o) {
 
   Network network(spec, o.seed);
   summary.parameters = network.parameter_count();
+  check_models(network, summary.batch);
   log_info("training " + spec.name + " (" + std::to_string(summary.parameters) + " parameters) on " + data.name + " (" +
            std::to_string(data.train.size()) + " samples) with " + std::to_string(summary.workers.size()) +
            " worker(s), scheduler " + summary.scheduler + ", balance " + summary.balance);

@@ -24,8 +24,8 @@ Trainer::Trainer(Network& network, const TrainerOptions& options)
   for (std::size_t i = 0; i < options.replicas; ++i)
     replicas_.push_back(
         std::make_unique<Replica>(network, options.batch, alone || synchronous ? Overlap::never : Overlap::possible,
-                                  synchronous ? Update::later : Update::at_once, options.remedies,
-                                  [this](Replica& r) { finished(r); }));
+                                  [this](Replica& r) { finished(r); },
+                                  synchronous ? Update::later : Update::at_once, options.remedies));
 }
 
 Trainer::~Trainer() = default;

@@ -9,8 +9,8 @@
 
 namespace prorata {
 
-Replica::Replica(Network& network, std::int32_t batch, Overlap overlap, Update update, const Remedies& remedies,
-                 std::function<void(Replica&)> done)
+Replica::Replica(Network& network, std::int32_t batch, Overlap overlap, std::function<void(Replica&)> done,
+                 Update update, const Remedies& remedies)
     : network_(network),
       batch_(batch),
       copies_(overlap == Overlap::possible),
@@ -145,12 +145,43 @@ void Replica::submit_evaluation(const DataSource& data, std::span<const std::uin
   submit(evaluation_, data, indices, sequence);
 }
 
+TaskList::TaskList(std::vector<starpu_task*> tasks) : tasks_(std::move(tasks)) {
+  for (starpu_task* task : tasks_) task->destroy = 0;
+}
+
+TaskList::~TaskList() {
+  for (starpu_task* task : tasks_) starpu_task_destroy(task);
+}
+
+// One task for each of the plan, with codelet, arguments and buffers.
+void Replica::make_tasks(Group& g, const DataSource& data, std::span<const std::uint32_t> indices,
+                         std::vector<starpu_task*>& tasks) {
+  g.plan.set_batch(static_cast<std::int32_t>(indices.size()));
+  g.gather->indices = indices.data();
+  g.gather->scale = data.scale;
+  for (const TaskPlan& planned : g.plan.tasks()) tasks.push_back(make_task(planned));
+  tasks.front()->handles[0] = data.images;
+  tasks.front()->handles[1] = data.labels;
+}
+
+TaskList Replica::training_tasks(const DataSource& data, std::span<const std::uint32_t> indices) {
+  std::vector<starpu_task*> tasks;
+  make_tasks(training_, data, indices, tasks);
+  return TaskList(std::move(tasks));
+}
+
+void Replica::price_training(const DataSource& data, std::span<const std::int32_t> batches) {
+  for (std::int32_t batch : batches) {
+    const std::vector<std::uint32_t> indices(static_cast<std::size_t>(batch));  // which samples makes no difference
+    const TaskList list = training_tasks(data, indices);
+    prorata_price(0, static_cast<std::uint32_t>(GroupKind::train), static_cast<std::uint32_t>(batch),
+                  list.tasks().data(), static_cast<std::uint32_t>(list.tasks().size()));
+  }
+}
+
 void Replica::submit(Group& g, const DataSource& data, std::span<const std::uint32_t> indices, std::uint64_t sequence) {
   const auto samples = static_cast<std::uint32_t>(indices.size());
   const std::size_t count = g.plan.tasks().size();
-  g.plan.set_batch(static_cast<std::int32_t>(samples));
-  g.gather->indices = indices.data();
-  g.gather->scale = data.scale;
   result_ = {};
   result_.samples = samples;
   result_.indices = indices;
@@ -165,8 +196,9 @@ void Replica::submit(Group& g, const DataSource& data, std::span<const std::uint
   // to depend on it.
   thread_local std::vector<starpu_task*> tasks;
   tasks.clear();
+  make_tasks(g, data, indices, tasks);
   for (std::size_t t = 0; t < count; ++t) {
-    starpu_task* task = make_task(g.plan.tasks()[t]);
+    starpu_task* task = tasks[t];
     g.tags[t] = {&group_, static_cast<std::uint32_t>(t)};
     task->sched_data = &g.tags[t];
     if (g.last[t]) {
@@ -181,10 +213,7 @@ void Replica::submit(Group& g, const DataSource& data, std::span<const std::uint
       task->prologue_callback_pop_func = on_apply;
       task->prologue_callback_pop_arg = target;
     }
-    tasks.push_back(task);
   }
-  tasks.front()->handles[0] = data.images;
-  tasks.front()->handles[1] = data.labels;
   tasks.front()->prologue_callback_pop_func = on_begin;
   tasks.front()->prologue_callback_pop_arg = this;
 

@@ -70,12 +70,27 @@ enum class Overlap { possible, never };
 // What becomes of a mini-batch's gradient: it is applied as soon as it is there, or left for a SynchronousUpdate.
 enum class Update { at_once, later };
 
+// Tasks that were made to be looked at, or to be submitted by whoever holds them: destroyed with the list, by when
+// those submitted must have run.
+class TaskList {
+ public:
+  explicit TaskList(std::vector<starpu_task*> tasks);
+  ~TaskList();
+  TaskList(TaskList&& other) noexcept = default;
+  TaskList& operator=(TaskList&&) = delete;
+
+  const std::vector<starpu_task*>& tasks() const { return tasks_; }
+
+ private:
+  std::vector<starpu_task*> tasks_;
+};
+
 class Replica {
  public:
   // For mini-batches of up to `batch` samples; `overlap`: may the parameters be updated between this one's begin and
   // end? The network must outlive the replica.
-  Replica(Network& network, std::int32_t batch, Overlap overlap, Update update, const Remedies& remedies,
-          std::function<void(Replica&)> done);
+  Replica(Network& network, std::int32_t batch, Overlap overlap, std::function<void(Replica&)> done,
+          Update update = Update::at_once, const Remedies& remedies = {});
   ~Replica();
   Replica(const Replica&) = delete;
   Replica& operator=(const Replica&) = delete;
@@ -86,6 +101,12 @@ class Replica {
                        const SgdStep& step);
   // The same for a forward pass on the shared parameters themselves, which nothing may be updating meanwhile.
   void submit_evaluation(const DataSource& data, std::span<const std::uint32_t> indices, std::uint64_t sequence);
+
+  // The tasks of training with these samples, in order, not submitted: to be priced, or to be measured one by one. They
+  // read the replica's arguments: no list of another size may be in use. Not while the replica is in flight.
+  TaskList training_tasks(const DataSource& data, std::span<const std::uint32_t> indices);
+  // Has the policy price the training of mini-batches of these sizes; does nothing under another policy.
+  void price_training(const DataSource& data, std::span<const std::int32_t> batches);
 
   const MinibatchResult& result() const { return result_; }
 
@@ -121,6 +142,8 @@ class Replica {
   void plan_apply(Group& group, std::size_t i);
   void plan_training();
   void plan_evaluation();
+  static void make_tasks(Group& group, const DataSource& data, std::span<const std::uint32_t> indices,
+                         std::vector<starpu_task*>& tasks);
   void submit(Group& group, const DataSource& data, std::span<const std::uint32_t> indices, std::uint64_t sequence);
 
   static void on_begin(void* replica);

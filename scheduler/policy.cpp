@@ -363,6 +363,19 @@ int prorata_begin_phase(unsigned sched_ctx, const prorata_phase* phase) {
   return 0;
 }
 
+int prorata_price(unsigned sched_ctx, uint32_t kind, uint32_t samples, starpu_task* const* tasks, uint32_t count) {
+  if (!prorata::is_ours(sched_ctx)) return -ENOSYS;
+  prorata::Policy& policy = prorata::policy_of(sched_ctx);
+  prorata::Lock lock(policy.mutex);
+  for (int w : policy.workers) {
+    double seconds = 0;
+    for (uint32_t t = 0; t < count; ++t)
+      seconds += prorata::price_task(tasks[t], sched_ctx, static_cast<unsigned>(w)).seconds;
+    policy.speeds.set_price({kind, samples}, static_cast<unsigned>(w), seconds);
+  }
+  return 0;
+}
+
 double prorata_expected_seconds(unsigned sched_ctx, int worker, uint32_t kind, uint32_t samples) {
   if (!prorata::is_ours(sched_ctx)) return __builtin_nan("");
   prorata::Policy& policy = prorata::policy_of(sched_ctx);

@@ -94,6 +94,13 @@ extern struct starpu_sched_policy starpu_prorata_policy; /* its name is "prorata
  * -ENOSYS: the context is not scheduled by this policy. -EINVAL: an unknown balance. */
 int prorata_begin_phase(unsigned sched_ctx, const struct prorata_phase* phase);
 
+/* Prices a group that is not submitted, as the policy prices submitted ones: `tasks` are its `count` tasks, with
+ * codelet, cl_arg and handles set, which stay the caller's. So that prorata_expected_seconds() knows sizes before they
+ * are used; a task that the models do not know yet for a worker leaves that worker's price unknown. -ENOSYS: the
+ * context is not scheduled by this policy. */
+int prorata_price(unsigned sched_ctx, uint32_t kind, uint32_t samples, struct starpu_task* const* tasks,
+                  uint32_t count);
+
 /* The seconds that `worker` is expected to take for a group of this kind, its first implementation chosen by
  * the models; 0 where nothing is known yet. NAN: the context is not scheduled by this policy. */
 double prorata_expected_seconds(unsigned sched_ctx, int worker, uint32_t kind, uint32_t samples);

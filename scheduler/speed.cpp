@@ -54,12 +54,19 @@ void Speeds::begin_price(Work work, const std::vector<int>& workers) {
 void Speeds::add_price(Work work, unsigned worker, double seconds) { table_[work].workers[worker].pending += seconds; }
 
 void Speeds::end_price(Work work) {
-  // 0 means that no task has a model at all.
-  for (auto& [worker, estimate] : table_[work].workers) {
-    const bool known = estimate.pending > 0;
-    if (known != !std::isnan(estimate.price)) estimate.ratio.forget();
-    estimate.price = known ? estimate.pending : __builtin_nan("");
-  }
+  for (auto& [worker, estimate] : table_[work].workers) set_price(estimate, estimate.pending);
+}
+
+void Speeds::set_price(Work work, unsigned worker, double seconds) {
+  Entry& entry = table_[work];
+  entry.stale = false;
+  set_price(entry.workers[worker], seconds);
+}
+
+void Speeds::set_price(Estimate& estimate, double seconds) {
+  const bool known = seconds > 0;
+  if (known != !std::isnan(estimate.price)) estimate.ratio.forget();
+  estimate.price = known ? seconds : __builtin_nan("");
 }
 
 void Speeds::measured(Work work, unsigned worker, double seconds) {

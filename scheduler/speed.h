@@ -41,6 +41,8 @@ class Speeds {
   void begin_price(Work work, const std::vector<int>& workers);
   void add_price(Work work, unsigned worker, double seconds);
   void end_price(Work work);
+  // The whole price at once; one that is being added up meanwhile is left alone.
+  void set_price(Work work, unsigned worker, double seconds);
 
   void measured(Work work, unsigned worker, double seconds);
 
@@ -64,6 +66,9 @@ class Speeds {
     double pending = 0;  // the price that is being added up
     Recent ratio, measured;
   };
+  // 0 seconds: no task has a model at all.
+  static void set_price(Estimate& estimate, double seconds);
+
   struct Entry {
     bool stale = true;
     std::map<unsigned, Estimate> workers;

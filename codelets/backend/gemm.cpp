@@ -7,6 +7,13 @@
 
 namespace prorata {
 
+std::map<std::string, std::string> library_versions() {
+  const dnnl_version_t* onednn = dnnl_version();
+  return {{"oneDNN", std::to_string(onednn->major) + "." + std::to_string(onednn->minor) + "." +
+                         std::to_string(onednn->patch) + " isa " + std::to_string(dnnl_get_effective_cpu_isa())},
+          {"OpenBLAS", std::string(openblas_get_config()) + " for " + openblas_get_corename()}};
+}
+
 void onednn_gemm(Transpose ta, Transpose tb, std::int64_t m, std::int64_t n, std::int64_t k, const float* a,
                  const float* b, float* c) {
   const bool at = ta == Transpose::yes;

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 
 namespace prorata {
 
@@ -12,6 +14,9 @@ enum class Transpose : bool { no, yes };
 
 using Gemm = void (*)(Transpose ta, Transpose tb, std::int64_t m, std::int64_t n, std::int64_t k, const float* a,
                       const float* b, float* c);
+
+// The libraries behind the kernels, with their versions and the instruction sets that they chose.
+std::map<std::string, std::string> library_versions();
 
 void onednn_gemm(Transpose ta, Transpose tb, std::int64_t m, std::int64_t n, std::int64_t k, const float* a,
                  const float* b, float* c);

@@ -109,6 +109,19 @@ std::vector<WorkerPlace> worker_places() {
   return places;
 }
 
+std::string cpu_name() {
+  const Topology t;
+  const hwloc_obj_t package = hwloc_get_obj_by_type(t.get(), HWLOC_OBJ_PACKAGE, 0);
+  const char* name = package ? hwloc_obj_get_info_by_name(package, "CPUModel") : nullptr;
+  if (!name) name = hwloc_obj_get_info_by_name(hwloc_get_root_obj(t.get()), "CPUModel");
+  return name ? name : "unknown";
+}
+
+bool cores_are_unlike() {
+  const Topology t;
+  return hwloc_cpukinds_get_nr(t.get(), 0) > 1;
+}
+
 Json host_json() {
   const Topology t;
   char name[256] = "";
@@ -122,6 +135,7 @@ Json host_json() {
   }
   const hwloc_obj_t root = hwloc_get_root_obj(t.get());
   return {{"name", name},
+          {"cpu", cpu_name()},
           {"cores", t.count(HWLOC_OBJ_CORE)},
           {"processing_units", t.count(HWLOC_OBJ_PU)},
           {"packages", t.count(HWLOC_OBJ_PACKAGE)},

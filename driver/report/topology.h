@@ -19,7 +19,12 @@ struct WorkerPlace {
 // StarPU must be running.
 std::vector<WorkerPlace> worker_places();
 
-// name, cores, processing units, memory, packages, caches, NUMA nodes.
+// The processor's name, or "unknown".
+std::string cpu_name();
+// Whether the machine says of itself that its cores are unlike.
+bool cores_are_unlike();
+
+// name, cpu, cores, processing units, memory, packages, caches, NUMA nodes.
 nlohmann::ordered_json host_json();
 
 // The tree of packages, NUMA nodes, caches and cores, for a person, with the workers at their cores.
