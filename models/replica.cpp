@@ -155,7 +155,7 @@ void Replica::submit(Group& g, const DataSource& data, std::span<const std::uint
     std::copy(planned.buffers.begin(), planned.buffers.end(), task->handles);
     task->cl_arg = planned.args;
     task->cl_arg_size = 0;
-    g.tags[t] = {&group_, static_cast<std::uint32_t>(t)};
+    g.tags[t] = PRORATA_TAG(&group_, static_cast<std::uint32_t>(t));
     task->sched_data = &g.tags[t];
     if (g.last[t]) {
       task->callback_func = on_last;
