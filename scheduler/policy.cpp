@@ -490,7 +490,8 @@ void post_exec_hook(starpu_task* task, unsigned sched_ctx) {
       policy.singles.release(worker, now());
       policy.ledger->finish(policy.slot(worker));
       policy.speeds.measured({group->kind, group->samples}, static_cast<unsigned>(worker), now() - group->started);
-      if (group->kind == policy.phase.kind && group->samples == policy.phase.samples)
+      const bool excluded = std::isinf(policy.ledger->seconds(policy.slot(worker)));
+      if (!excluded && group->kind == policy.phase.kind && group->samples == policy.phase.samples)
         policy.ledger->set_seconds(policy.slot(worker),
                                    policy.speeds.seconds({group->kind, group->samples}, static_cast<unsigned>(worker)));
     }

@@ -39,7 +39,7 @@ struct Codelet : starpu_codelet {
     modes[0] = mode;
     name = "any";
   }
-  void set_model(starpu_perfmodel& model) { this->model = &model; }
+  void set_model(starpu_perfmodel& of) { model = &of; }
 };
 
 // Takes ten milliseconds on worker 0 and ten more on each next one, it says.
@@ -187,8 +187,9 @@ TEST_F(AnyProgram, SaysWhatItExpectsOfATaskThatItDeals) {
   codelet.set_model(known_);
   starpu_task* made = task(codelet, [](void**) {});
   made->destroy = 0;
+  made->detach = 0;
   submit(made);
-  starpu_task_wait(made);
+  ASSERT_EQ(starpu_task_wait(made), 0);
   EXPECT_DOUBLE_EQ(made->predicted, 1e4);  // microseconds, on the faster worker
   starpu_task_destroy(made);
 }
