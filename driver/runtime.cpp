@@ -138,7 +138,7 @@ std::vector<std::pair<std::string, std::string>> scheduling_policies() {
   std::vector<std::pair<std::string, std::string>> policies{
       {starpu_prorata_policy.policy_name, starpu_prorata_policy.policy_description}};
   for (starpu_sched_policy** p = starpu_sched_get_predefined_policies(); *p; ++p)
-    if ((*p)->policy_name)
+    if ((*p)->policy_name && *p != &starpu_prorata_policy)  // StarPU 1.3's table has ours as well
       policies.emplace_back((*p)->policy_name, (*p)->policy_description ? (*p)->policy_description : "");
   return policies;
 }

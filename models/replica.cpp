@@ -199,7 +199,7 @@ void Replica::submit(Group& g, const DataSource& data, std::span<const std::uint
   make_tasks(g, data, indices, tasks);
   for (std::size_t t = 0; t < count; ++t) {
     starpu_task* task = tasks[t];
-    g.tags[t] = {&group_, static_cast<std::uint32_t>(t)};
+    g.tags[t] = PRORATA_TAG(&group_, static_cast<std::uint32_t>(t));
     task->sched_data = &g.tags[t];
     if (g.last[t]) {
       task->callback_func = on_last;

@@ -1,7 +1,9 @@
-// Entry points by which StarPU finds the policy in libstarpu_prorata.so.
+// How StarPU finds the policy in libstarpu_prorata.so.
 //
-// StarPU 1.4 loads the library that STARPU_SCHED_LIB names and asks it by these names. StarPU 1.3 has no such way:
-// there a program takes `starpu_prorata_policy` into starpu_conf::sched_policy.
+// StarPU 1.4 loads the library that STARPU_SCHED_LIB names and asks it by the names below. StarPU 1.3 has no such way,
+// but hands out its table of policies itself, not a copy: once the library is loaded, linked or by LD_PRELOAD, the
+// table has ours in the place of `graph_test`, which is there to test StarPU's task graphs. So STARPU_SCHED=prorata
+// chooses it in any program, and STARPU_SCHED=help lists it.
 #include "scheduler/prorata.h"
 
 #include <starpu_scheduler.h>
@@ -19,3 +21,15 @@ starpu_sched_policy** starpu_get_sched_lib_policies() {
   return policies;
 }
 }
+
+#if STARPU_MAJOR_VERSION == 1 && STARPU_MINOR_VERSION < 4
+namespace {
+
+// The table is constant data of a library that this one is linked to, so it is there before this runs.
+[[gnu::constructor]] void replace_graph_test() {
+  for (starpu_sched_policy** p = starpu_sched_get_predefined_policies(); *p; ++p)
+    if ((*p)->policy_name && std::strcmp((*p)->policy_name, "graph_test") == 0) *p = &starpu_prorata_policy;
+}
+
+}  // namespace
+#endif

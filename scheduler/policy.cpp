@@ -3,11 +3,15 @@
 // Concurrency. One mutex guards a scheduling context's state. It is held for list operations and, once a round, for
 // pricing; no StarPU function that could call the policy again is called under it. StarPU spins on pop_task while a
 // worker is idle, so an idle worker that found nothing looks at an atomic counter (`events`) first and takes the
-// lock only when something has happened since.
+// lock only when something has happened since, or when tasks lie in others' queues and a while has passed: what is
+// worth stealing changes with time. StarPU 1.3 tells a policy of workers that come, not of those that go: whoever
+// pushes or pops compares their number with the context's.
 #include "scheduler/policy.h"
 
 #include "scheduler/ledger.h"
+#include "scheduler/single_tasks.h"
 #include "scheduler/speed.h"
+#include "scheduler/task_costs.h"
 
 #include <starpu_scheduler.h>
 
@@ -17,6 +21,7 @@
 #include <bit>
 #include <cerrno>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -29,10 +34,20 @@ namespace {
 
 constexpr std::int64_t kEndless = std::int64_t{1} << 62;  // groups of a phase that nobody has announced
 constexpr std::uint32_t kRoundPerWorker = 8;
+constexpr double kLookAgain = 100e-6;      // seconds after which an idle worker looks at the others' queues again
+constexpr std::int32_t kDealtSingly = -1;  // prorata_group::worker_plus_1 of a group that no worker can run
 
 double now() { return starpu_timing_now() * 1e-6; }
 
-prorata_tag* tag_of(const starpu_task* task) { return static_cast<prorata_tag*>(task->sched_data); }
+// Null for a task that belongs to no group, also where the program keeps something else in sched_data: small integers,
+// as one of StarPU's own components wants, are told apart before anything is read.
+prorata_tag* tag_of(const starpu_task* task) {
+  constexpr std::uintptr_t kFirstPage = 4096;
+  const auto address = reinterpret_cast<std::uintptr_t>(task->sched_data);
+  if (address < kFirstPage || address % alignof(prorata_tag) != 0) return nullptr;
+  auto* tag = static_cast<prorata_tag*>(task->sched_data);
+  return tag->magic == PRORATA_TAG_MAGIC ? tag : nullptr;
+}
 
 struct Lock {
   // Relaxed while waiting: another worker may hold the mutex and want this one to be out of its scheduling state.
@@ -52,10 +67,15 @@ struct WorkerState {
   prorata_group* group = nullptr;   // bound and not finished
   std::vector<starpu_task*> ready;  // of that group
   std::uint64_t seen_events = 0;    // the counter when it last found nothing
+  double look_again = 0;            // when time alone is a reason to look
+  std::atomic<bool> member{false};  // of the context; one that is not may still finish what nobody else can
+  bool owes_single = false;         // it has begun a group since it last looked for a task without one
 };
 
 struct Policy {
-  explicit Policy(unsigned ctx) : sched_ctx(ctx) { starpu_pthread_mutex_init(&mutex, nullptr); }
+  explicit Policy(unsigned ctx) : sched_ctx(ctx), singles(starpu_worker_get_count()) {
+    starpu_pthread_mutex_init(&mutex, nullptr);
+  }
   ~Policy() { starpu_pthread_mutex_destroy(&mutex); }
   Policy(const Policy&) = delete;
   Policy& operator=(const Policy&) = delete;
@@ -67,8 +87,12 @@ struct Policy {
   std::vector<int> workers;  // of the context, ascending
   std::array<int, STARPU_NMAXWORKERS> index{};
   std::array<WorkerState, STARPU_NMAXWORKERS> state;
-  std::deque<prorata_group*> waiting;                          // not bound, by sequence
-  std::multimap<int, starpu_task*, std::greater<>> ungrouped;  // by priority
+  std::deque<prorata_group*> waiting;  // not bound, by sequence
+
+  SingleTasks singles;                    // tasks without a group
+  std::vector<starpu_task*> stranded;     // those that no worker of the context can run at present
+  std::atomic<bool> time_matters{false};  // some lie in a worker's own queue, or are stranded
+  std::atomic<unsigned> known_workers{0};
 
   prorata_phase phase{};
   bool announced = false;
@@ -103,6 +127,7 @@ struct Policy {
   void set_workers(std::vector<int> ids) {
     std::sort(ids.begin(), ids.end());
     workers = std::move(ids);
+    known_workers = static_cast<unsigned>(workers.size());
     for (std::size_t i = 0; i < workers.size(); ++i) index[static_cast<std::size_t>(workers[i])] = static_cast<int>(i);
     auto old = std::move(ledger);
     ledger = std::make_unique<Ledger>(workers.size());
@@ -135,17 +160,53 @@ struct Policy {
     }
     group->ready = group->ready_tail = nullptr;
     ledger->take(slot(worker), time);
+    at(worker).owes_single = true;
+    const double seconds = ledger->seconds(slot(worker));
+    singles.occupy(worker, time + (std::isfinite(seconds) ? seconds : 0));
+  }
+
+  static bool can_run(int worker, const prorata_group& group) {
+    for (auto* task = static_cast<starpu_task*>(group.ready); task; task = task->next)
+      if (!starpu_worker_can_execute_task_first_impl(static_cast<unsigned>(worker), task, nullptr)) return false;
+    return true;
+  }
+
+  // The group at the front suits none of the workers that get shares: whoever can takes it all the same, and if nobody
+  // can run all of it, its tasks are dealt one by one.
+  prorata_group* unshared_group(int worker) {
+    prorata_group* group = waiting.front();
+    bool anybody = false;
+    for (int w : workers) {
+      if (!can_run(w, *group)) continue;
+      if (!std::isinf(ledger->seconds(slot(w)))) return nullptr;
+      anybody = true;
+    }
+    if (anybody && !can_run(worker, *group)) return nullptr;
+    waiting.pop_front();
+    if (anybody) return group;
+    group->worker_plus_1 = kDealtSingly;
+    for (auto* task = static_cast<starpu_task*>(group->ready); task;) {
+      starpu_task* next = task->next;
+      task->next = nullptr;
+      deal(task, task_costs(task, sched_ctx));
+      task = next;
+    }
+    group->ready = group->ready_tail = nullptr;
+    ++events;
+    return nullptr;
   }
 
   // The next group for a free worker, or null.
   prorata_group* next_group(int worker) {
-    if (waiting.empty() || !ledger->may_take(slot(worker), now())) return nullptr;
+    if (waiting.empty()) return nullptr;
+    if (std::isinf(ledger->seconds(slot(worker)))) return unshared_group(worker);
+    if (!ledger->may_take(slot(worker), now())) return nullptr;
     prorata_group* group = waiting.front();
-    for (auto* task = static_cast<starpu_task*>(group->ready); task; task = task->next)
-      if (!starpu_worker_can_execute_task_first_impl(static_cast<unsigned>(worker), task, nullptr)) {
-        ledger->exclude(slot(worker));
-        return nullptr;
-      }
+    if (!can_run(worker, *group)) {
+      ledger->exclude(slot(worker));
+      ++events;
+      return nullptr;
+    }
     waiting.pop_front();
     return group;
   }
@@ -159,22 +220,93 @@ struct Policy {
     return task;
   }
 
-  starpu_task* take_ungrouped(int worker) {
-    for (auto it = ungrouped.begin(); it != ungrouped.end(); ++it)
-      if (starpu_worker_can_execute_task_first_impl(static_cast<unsigned>(worker), it->second, nullptr)) {
-        starpu_task* task = it->second;
-        ungrouped.erase(it);
+  // `costs` as of now. Returns the worker that it was dealt to, or SingleTasks::kCommon.
+  int deal(starpu_task* task, std::vector<TaskCost> costs) {
+    const double time = now();
+    const int worker = singles.choose(costs, task->priority, time);
+    queue(worker, task, std::move(costs), time);
+    return worker;
+  }
+
+  void queue(int worker, starpu_task* task, std::vector<TaskCost> costs, double time) {
+    if (std::all_of(costs.begin(), costs.end(), [](const TaskCost& c) { return std::isinf(c.seconds); })) {
+      singles.finish(task, time);
+      stranded.push_back(task);
+    } else {
+      if (worker != SingleTasks::kCommon) {
+        const TaskCost& cost = costs[static_cast<std::size_t>(worker)];
+        task->predicted = cost.seconds * 1e6;
+        task->predicted_transfer = cost.transfer * 1e6;
+      }
+      singles.push(worker, task, task->priority, std::move(costs), time);
+    }
+    note_queues();
+  }
+
+  void note_queues() { time_matters.store(singles.dealt() != 0 || !stranded.empty(), std::memory_order_relaxed); }
+
+  starpu_task* take_stranded(int worker) {
+    for (auto it = stranded.begin(); it != stranded.end(); ++it)
+      if (starpu_worker_can_execute_task_first_impl(static_cast<unsigned>(worker), *it, nullptr)) {
+        starpu_task* task = *it;
+        stranded.erase(it);
         return task;
       }
     return nullptr;
+  }
+
+  starpu_task* take_single(int worker, bool idle) {
+    at(worker).owes_single = false;
+    const double time = now();
+    starpu_task* task = at(worker).member ? singles.pop(worker, time) : nullptr;
+    if (!task && !stranded.empty()) task = take_stranded(worker);
+    if (!task && idle && at(worker).member) task = singles.steal(worker, time);
+    note_queues();
+    return task;
+  }
+
+  bool workers_changed() const { return known_workers != starpu_sched_ctx_get_nworkers(sched_ctx); }
+
+  void follow_workers() {
+    std::vector<int> present;
+    starpu_worker_collection* collection = starpu_sched_ctx_get_worker_collection(sched_ctx);
+    starpu_sched_ctx_iterator it;
+    collection->init_iterator(collection, &it);
+    while (collection->has_next(collection, &it))
+      if (const int w = collection->get_next(collection, &it); w < static_cast<int>(starpu_worker_get_count()))
+        present.push_back(w);
+    change_workers(std::move(present));
+    known_workers = starpu_sched_ctx_get_nworkers(sched_ctx);
+  }
+
+  // What lies in queues is dealt anew; others finish the groups that those who leave had begun.
+  void change_workers(std::vector<int> present) {
+    std::vector<starpu_task*> tasks = singles.take_all();
+    tasks.insert(tasks.end(), stranded.begin(), stranded.end());
+    stranded.clear();
+    const double time = now();
+    for (int w : workers) {
+      if (std::find(present.begin(), present.end(), w) != present.end()) continue;
+      WorkerState& gone = at(w);
+      tasks.insert(tasks.end(), gone.ready.begin(), gone.ready.end());
+      gone.ready.clear();
+      if (gone.group) singles.release(w, time);
+      gone.group = nullptr;
+      gone.member = false;
+    }
+    for (int w : present) at(w).member = true;
+    set_workers(std::move(present));
+    for (starpu_task* task : tasks) deal(task, task_costs(task, sched_ctx));
+    ++events;
   }
 };
 
 Policy& policy_of(unsigned sched_ctx) { return *static_cast<Policy*>(starpu_sched_ctx_get_policy_data(sched_ctx)); }
 
 void wake(const Policy& policy, int but) {
-  for (int w : policy.workers)
-    if (w != but) starpu_wake_worker_relax_light(static_cast<unsigned>(w));
+  for (int w = 0; w < static_cast<int>(starpu_worker_get_count()); ++w)
+    if (w != but && policy.state[static_cast<std::size_t>(w)].member)
+      starpu_wake_worker_relax_light(static_cast<unsigned>(w));
 }
 
 void init_sched(unsigned sched_ctx) { starpu_sched_ctx_set_policy_data(sched_ctx, new Policy(sched_ctx)); }
@@ -187,7 +319,7 @@ void add_workers(unsigned sched_ctx, int* ids, unsigned count) {
   std::vector<int> all = policy.workers;
   for (unsigned i = 0; i < count; ++i)
     if (std::find(all.begin(), all.end(), ids[i]) == all.end()) all.push_back(ids[i]);
-  policy.set_workers(std::move(all));
+  policy.change_workers(std::move(all));
 }
 
 void remove_workers(unsigned sched_ctx, int* ids, unsigned count) {
@@ -195,16 +327,8 @@ void remove_workers(unsigned sched_ctx, int* ids, unsigned count) {
   Lock lock(policy.mutex);
   std::vector<int> rest;
   for (int w : policy.workers)
-    if (std::find(ids, ids + count, w) == ids + count) {
-      rest.push_back(w);
-    } else {
-      // The others finish what it had begun.
-      WorkerState& gone = policy.at(w);
-      for (starpu_task* task : gone.ready) policy.ungrouped.emplace(task->priority, task);
-      gone = {};
-    }
-  policy.set_workers(std::move(rest));
-  ++policy.events;
+    if (std::find(ids, ids + count, w) == ids + count) rest.push_back(w);
+  policy.change_workers(std::move(rest));
 }
 
 // As a group's tasks are submitted, one group a round is priced.
@@ -226,27 +350,58 @@ void submit_hook(starpu_task* task) {
   if (++group->priced == group->tasks) policy.speeds.end_price(work);
 }
 
+// Deals a task without a group; returns the worker that is to be woken, or SingleTasks::kCommon for all.
+int push_single(Policy& policy, starpu_task* task) {
+  std::vector<TaskCost> costs = task_costs(task, policy.sched_ctx);
+  int worker = SingleTasks::kCommon;
+  if (starpu_memory_nodes_get_count() > 1 && starpu_get_prefetch_flag()) {
+    {
+      Lock lock(policy.mutex);
+      worker = policy.singles.choose(costs, task->priority, now());
+    }
+    // Before the task can be taken: it may be gone soon after.
+    if (worker != SingleTasks::kCommon) starpu_prefetch_task_input_for(task, static_cast<unsigned>(worker));
+  }
+  Lock lock(policy.mutex);
+  if (policy.workers_changed()) {
+    policy.follow_workers();
+    costs = task_costs(task, policy.sched_ctx);
+    worker = SingleTasks::kCommon;
+  }
+  if (worker == SingleTasks::kCommon)
+    worker = policy.deal(task, std::move(costs));
+  else
+    policy.queue(worker, task, std::move(costs), now());
+  starpu_push_task_end(task);
+  ++policy.events;
+  return worker;
+}
+
+// Of a task that belongs to a group; returns the worker to wake, -1 for all, or kSingly where it is to be dealt singly.
+constexpr int kSingly = -2;
+int push_grouped(Policy& policy, starpu_task* task, prorata_group* group) {
+  Lock lock(policy.mutex);
+  if (policy.workers_changed()) policy.follow_workers();
+  if (group->worker_plus_1 == kDealtSingly) return kSingly;
+  const int bound = group->worker_plus_1 - 1;
+  if (bound < 0) {
+    policy.enqueue_waiting(group, task);
+  } else if (policy.at(bound).group == group &&
+             starpu_worker_can_execute_task_first_impl(static_cast<unsigned>(bound), task, nullptr)) {
+    policy.at(bound).ready.push_back(task);
+  } else {
+    return kSingly;
+  }
+  starpu_push_task_end(task);
+  ++policy.events;
+  return bound;
+}
+
 int push_task(starpu_task* task) {
   Policy& policy = policy_of(task->sched_ctx);
-  prorata_tag* tag = tag_of(task);
-  int only = -1;
-  {
-    Lock lock(policy.mutex);
-    const int bound = tag ? tag->group->worker_plus_1 - 1 : -1;
-    if (!tag) {
-      policy.ungrouped.emplace(task->priority, task);
-    } else if (bound < 0) {
-      policy.enqueue_waiting(tag->group, task);
-    } else if (policy.at(bound).group == tag->group &&
-               starpu_worker_can_execute_task_first_impl(static_cast<unsigned>(bound), task, nullptr)) {
-      policy.at(bound).ready.push_back(task);
-      only = bound;
-    } else {
-      policy.ungrouped.emplace(task->priority, task);
-    }
-    starpu_push_task_end(task);
-    ++policy.events;
-  }
+  const prorata_tag* tag = tag_of(task);
+  int only = tag ? push_grouped(policy, task, tag->group) : kSingly;
+  if (only == kSingly) only = push_single(policy, task);
   const int self = starpu_worker_get_id();
   if (only < 0)
     wake(policy, self);
@@ -255,12 +410,23 @@ int push_task(starpu_task* task) {
   return 0;
 }
 
-void choose_implementation(starpu_task* task, unsigned sched_ctx, unsigned worker) {
+// A task that its program has pinned to a worker: StarPU hands it out itself, but it keeps the worker busy.
+void push_task_notify(starpu_task* task, int worker, int perf_worker, unsigned sched_ctx) {
+  if (task->sched_ctx != sched_ctx || worker != perf_worker || tag_of(task)) return;
+  Policy& policy = policy_of(sched_ctx);
+  const double seconds = price_task(task, sched_ctx, static_cast<unsigned>(worker)).seconds;
+  Lock lock(policy.mutex);
+  policy.singles.begin(worker, task, seconds, now());
+}
+
+// False: the worker can run it no longer, by the codelet's own word.
+bool choose_implementation(starpu_task* task, unsigned sched_ctx, unsigned worker) {
   unsigned mask = 0;
-  starpu_worker_can_execute_task_impl(worker, task, &mask);
+  if (!starpu_worker_can_execute_task_impl(worker, task, &mask)) return false;
   const int best = std::has_single_bit(mask) ? std::countr_zero(mask)  // no choice, no need to ask the models
                                              : price_task(task, sched_ctx, worker).implementation;
   starpu_task_set_implementation(task, static_cast<unsigned>(std::max(0, best)));
+  return true;
 }
 
 starpu_task* pop_task(unsigned sched_ctx) {
@@ -268,45 +434,64 @@ starpu_task* pop_task(unsigned sched_ctx) {
   const int worker = static_cast<int>(starpu_worker_get_id_check());
   WorkerState& own = policy.at(worker);
   const std::uint64_t events = policy.events.load(std::memory_order_acquire);
-  if (own.seen_events == events) return nullptr;
+  const bool changed = policy.workers_changed();
+  if (!changed && own.seen_events == events &&
+      !(policy.time_matters.load(std::memory_order_relaxed) && now() >= own.look_again))
+    return nullptr;
 
   starpu_task* task = nullptr;
-  bool round_began = false;
+  bool news;  // for the others
   {
     Lock lock(policy.mutex);
-    if (!own.group) {
+    const std::uint64_t before = policy.events;
+    if (changed) policy.follow_workers();
+    // Neither can groups that follow one another keep a task without one waiting for ever, nor the other way round.
+    if (!own.group && own.owes_single) task = policy.take_single(worker, false);
+    if (!task && !own.group && own.member) {
       const std::size_t rounds = policy.ledger->rounds().size();
       if (prorata_group* group = policy.next_group(worker)) policy.bind(group, worker);
-      round_began = policy.ledger->rounds().size() != rounds;
+      if (policy.ledger->rounds().size() != rounds) {
+        policy.speeds.forget_price({policy.phase.kind, policy.phase.samples});
+        ++policy.events;
+      }
     }
-    if (round_began) {
-      policy.speeds.forget_price({policy.phase.kind, policy.phase.samples});
-      ++policy.events;
+    if (!task) task = policy.take_ready(own);
+    if (!task) task = policy.take_single(worker, true);
+    if (!task) {
+      own.seen_events = events;
+      own.look_again = now() + kLookAgain;
     }
-    task = policy.take_ready(own);
-    if (!task) task = policy.take_ungrouped(worker);
-    if (!task) own.seen_events = events;
+    news = policy.events != before;
   }
-  if (round_began) wake(policy, worker);
-  if (task) choose_implementation(task, sched_ctx, static_cast<unsigned>(worker));
-  return task;
+  if (news) wake(policy, worker);
+  if (!task || choose_implementation(task, sched_ctx, static_cast<unsigned>(worker))) return task;
+  push_single(policy, task);
+  wake(policy, worker);
+  return nullptr;
 }
 
 void post_exec_hook(starpu_task* task, unsigned sched_ctx) {
   prorata_tag* tag = tag_of(task);
-  if (!tag) return;
   Policy& policy = policy_of(sched_ctx);
+  if (!tag) {
+    Lock lock(policy.mutex);
+    policy.singles.finish(task, now());
+    return;
+  }
   bool waiting;
   {
     Lock lock(policy.mutex);
     prorata_group* group = tag->group;
-    if (++group->finished != group->tasks || group->worker_plus_1 == 0) return;
+    if (policy.singles.any_begun()) policy.singles.finish(task, now());
+    if (++group->finished != group->tasks || group->worker_plus_1 <= 0) return;
     const int worker = group->worker_plus_1 - 1;
     if (policy.at(worker).group == group) {
       policy.at(worker).group = nullptr;
+      policy.singles.release(worker, now());
       policy.ledger->finish(policy.slot(worker));
       policy.speeds.measured({group->kind, group->samples}, static_cast<unsigned>(worker), now() - group->started);
-      if (group->kind == policy.phase.kind && group->samples == policy.phase.samples)
+      const bool excluded = std::isinf(policy.ledger->seconds(policy.slot(worker)));
+      if (!excluded && group->kind == policy.phase.kind && group->samples == policy.phase.samples)
         policy.ledger->set_seconds(policy.slot(worker),
                                    policy.speeds.seconds({group->kind, group->samples}, static_cast<unsigned>(worker)));
     }
@@ -324,6 +509,7 @@ starpu_sched_policy make_policy() {
   policy.remove_workers = remove_workers;
   policy.submit_hook = submit_hook;
   policy.push_task = push_task;
+  policy.push_task_notify = push_task_notify;
   policy.pop_task = pop_task;
   policy.post_exec_hook = post_exec_hook;
   policy.policy_name = "prorata";

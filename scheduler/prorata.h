@@ -13,8 +13,10 @@
  *     worker groups never overlap, however many are submitted ahead.
  *   Fairness.  PRORATA_PRORATA never keeps a worker idle while there is a group that it would finish before
  *     the others could; PRORATA_UNIFORM does, on purpose: it is the baseline of the literature.
- *   Ungrouped tasks (sched_data is NULL) and grouped ones that the group's worker has no implementation for
- *     go to the first worker that can run them, the largest priority first.
+ *   Tasks without a group are dealt one by one, each to the worker that is expected to finish it first, the
+ *     largest priority first; where no model knows, to whoever is free (scheduler/single_tasks.h). So are those
+ *     that the group's worker has no implementation for. What a program keeps in sched_data for another purpose
+ *     is told apart by the tag's first member: NULL, small integers, or a pointer to at least 4 readable bytes.
  *
  * Worked example: 1000 groups of three tasks.
  *
@@ -29,7 +31,7 @@
  *         struct prorata_group *group = &groups[g];           // alive until its last task's callback
  *         *group = (struct prorata_group){ .sequence = g, .tasks = 3, .samples = 64 };
  *         for (int t = 0; t < 3; t++) {
- *             tags[g][t] = (struct prorata_tag){ group, t };
+ *             tags[g][t] = (struct prorata_tag)PRORATA_TAG(group, t);
  *             task[t]->sched_data = &tags[g][t];              // alive as long
  *             starpu_task_submit(task[t]);
  *         }
@@ -59,7 +61,7 @@ struct prorata_group {
   uint32_t kind;     /* tells apart groups of different tasks, as training and evaluation */
 
   /* The policy's own. Zero at first. */
-  int32_t worker_plus_1; /* the worker that has it, plus 1; 0 while it waits */
+  int32_t worker_plus_1; /* the worker that has it, plus 1; 0 while it waits; -1: no worker can run all of it */
   uint32_t finished;     /* tasks that have run */
   uint32_t priced;       /* tasks that have been priced; see scheduler/speed.h */
   double started;        /* when it was bound: starpu_timing_now(), in microseconds */
@@ -69,9 +71,13 @@ struct prorata_group {
 
 /* What starpu_task::sched_data points to. */
 struct prorata_tag {
-  struct prorata_group* group;
+  uint32_t magic;    /* PRORATA_TAG_MAGIC */
   uint32_t position; /* order within the group: smaller runs first */
+  struct prorata_group* group;
 };
+#define PRORATA_TAG_MAGIC 0x9a70a7a6u
+#define PRORATA_TAG(group, position) \
+  { PRORATA_TAG_MAGIC, (position), (group) } /* initialises one */
 
 enum prorata_balance {
   PRORATA_PRORATA, /* in proportion to speed */

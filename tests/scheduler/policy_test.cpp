@@ -38,7 +38,7 @@ struct Groups {
       groups[g] = prorata_group{};
       groups[g].sequence = g;
       groups[g].tasks = tasks;
-      for (std::uint32_t t = 0; t < tasks; ++t) tags[g * tasks + t] = {&groups[g], t};
+      for (std::uint32_t t = 0; t < tasks; ++t) tags[g * tasks + t] = PRORATA_TAG(&groups[g], t);
     }
   }
   std::vector<Ran> ran;
