@@ -13,6 +13,7 @@ namespace {
 const std::map<std::string, prorata_balance> kBalances = {
     {"prorata", PRORATA_PRORATA}, {"uniform", PRORATA_UNIFORM}, {"dynamic", PRORATA_DYNAMIC}};
 
+const std::map<std::string, prorata_share> kShares = {{"count", PRORATA_COUNT}, {"size", PRORATA_SIZE}};
 const std::map<std::string, Consistency> kConsistencies = {
     {"asp", Consistency::asp}, {"ssp", Consistency::ssp}, {"bsp", Consistency::bsp}};
 
@@ -127,6 +128,7 @@ std::vector<std::int32_t> parse_batches(const std::string& text) {
 }
 
 const char* to_string(prorata_balance balance) { return name_of(kBalances, balance); }
+const char* to_string(prorata_share share) { return name_of(kShares, share); }
 const char* to_string(Consistency consistency) { return name_of(kConsistencies, consistency); }
 
 CLI::App* add_train(CLI::App& app, TrainOptions& o) {
@@ -160,9 +162,11 @@ CLI::App* add_train(CLI::App& app, TrainOptions& o) {
          "How mini-batches are dealt: in proportion to speed, the same to each, or to whoever is free")
       ->check(CLI::IsMember({"prorata", "uniform", "dynamic"}))
       ->default_str("prorata");
-  sub->add_option("--share", o.share, "What is in proportion to speed: the number of mini-batches")
-      ->check(CLI::IsMember({"count"}))
-      ->capture_default_str();
+  sub->add_option_function<std::string>(
+         "--share", [&o](const std::string& name) { o.share = kShares.at(name); },
+         "What is in proportion to speed: the number of mini-batches, or their size")
+      ->check(CLI::IsMember({"count", "size"}))
+      ->default_str("count");
   sub->add_option_function<std::string>(
          "--consistency", [&o](const std::string& name) { o.consistency = kConsistencies.at(name); },
          "When parameters are updated: by each mini-batch at once (asp), so within a bound on staleness (ssp), or in "

@@ -43,7 +43,7 @@ struct TrainOptions {
   std::string lr_schedule = "cosine";
   std::uint64_t seed = 1;
   prorata_balance balance = PRORATA_PRORATA;
-  std::string share = "count";
+  prorata_share share = PRORATA_COUNT;
   Consistency consistency = Consistency::asp;
   std::optional<std::uint64_t> staleness;  // the bound of ssp; without a value: the number of workers
   bool staleness_aware_lr = false;
@@ -95,6 +95,7 @@ std::vector<std::pair<int, double>> parse_slowdown(const std::string& text);
 std::vector<std::int32_t> parse_batches(const std::string& text);
 
 const char* to_string(prorata_balance balance);
+const char* to_string(prorata_share share);
 const char* to_string(Consistency consistency);
 
 // The subcommands. Each returns the exit code; results on standard output.

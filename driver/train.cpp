@@ -11,6 +11,7 @@
 #include "driver/report/summary.h"
 #include "driver/runtime.h"
 #include "driver/speed/check.h"
+#include "driver/speed/training_models.h"
 #include "driver/stop_signal.h"
 #include "driver/trainer.h"
 #include "models/errors.h"
@@ -76,8 +77,17 @@ Summary describe_run(const TrainOptions& o, const NetworkSpec& spec, const Runti
   s.momentum = o.momentum.value_or(spec.defaults.momentum);
   s.weight_decay = o.weight_decay.value_or(spec.defaults.weight_decay);
   s.balance = to_string(o.balance);
-  s.share = o.share;
+  s.share = to_string(o.share);
   s.consistency = to_string(o.consistency);
+  if (o.share == PRORATA_SIZE &&
+      (o.balance != PRORATA_PRORATA || runtime.scheduler() != starpu_prorata_policy.policy_name))
+    throw InputError(
+        "--share size needs --balance prorata and STARPU_SCHED=prorata: it is that policy which gives each worker a size "
+        "of its own");
+  if (o.share == PRORATA_SIZE && o.replicas)
+    throw InputError("--replicas does not go with --share size: each worker has one mini-batch in flight");
+  if (o.share == PRORATA_SIZE && o.consistency == Consistency::bsp && o.round)
+    throw InputError("--round does not go with --share size and --consistency bsp: a step is one mini-batch a worker");
   if (o.staleness && o.consistency != Consistency::ssp)
     throw InputError("--staleness is the bound of --consistency ssp; with " + s.consistency + " there is none");
   if (o.replicas && o.consistency == Consistency::bsp)
@@ -108,10 +118,12 @@ class TrainingRun {
                            .consistency = options.consistency,
                            .staleness = summary.staleness_bound.value_or(0),
                            .remedies = {.scale_by_staleness = options.staleness_aware_lr,
-                                        .compensation = static_cast<float>(options.delay_compensation)}}),
+                                        .compensation = static_cast<float>(options.delay_compensation)},
+                           .share = options.share}),
         train_(data.train),
         progress_(Progress::choose(options.progress, options.common.quiet)) {
     order_.resize(data.train.size());
+    price();
     summary.effective_momentum = options.momentum_correction
                                      ? corrected_momentum(summary.momentum, trainer_.overlapping())
                                      : summary.momentum;
@@ -128,6 +140,16 @@ class TrainingRun {
   static constexpr const char* kDiverged = "divergence";
 
  private:
+  // What the models know before anything has run.
+  void price() {
+    Replica& replica = trainer_.replica(0);
+    std::vector<std::int32_t> batches{std::min(summary_.batch, replica.batch())};
+    if (options_.share == PRORATA_SIZE)
+      for (std::int32_t b : default_batches())
+        if (b <= replica.batch()) batches.push_back(b);
+    replica.price_training(train_.source(), merge_batches({}, batches));
+  }
+
   void train_epoch(int epoch) {
     epoch_ = epoch;
     epoch_tally_ = {};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <string_view>
 
 namespace prorata {
@@ -17,15 +18,44 @@ bool groups_are_bound() {
 
 }  // namespace
 
+std::uint32_t largest_batch(double room, std::size_t replicas, double fixed, double per_sample, std::uint32_t wanted) {
+  const double samples = (room / static_cast<double>(replicas) - fixed) / per_sample;
+  return static_cast<std::uint32_t>(std::clamp(samples, 0.0, static_cast<double>(wanted)));
+}
+
+namespace {
+
+// By worker, what its memory has room for beside the replicas of the others on the same node.
+std::vector<std::uint32_t> room_for(const Network& network, std::uint32_t wanted) {
+  std::map<unsigned, std::size_t> on_node;
+  const unsigned workers = starpu_worker_get_count();
+  for (unsigned w = 0; w < workers; ++w) ++on_node[starpu_worker_get_memory_node(w)];
+  const Replica::Bytes bytes = Replica::bytes(network);
+  std::vector<std::uint32_t> most;
+  for (unsigned w = 0; w < workers; ++w) {
+    const unsigned node = starpu_worker_get_memory_node(w);
+    const starpu_ssize_t room = starpu_memory_get_available(node);  // below 0: StarPU was told of no bound
+    most.push_back(room < 0 ? wanted
+                            : largest_batch(static_cast<double>(room), on_node[node], static_cast<double>(bytes.fixed),
+                                            static_cast<double>(bytes.per_sample), wanted));
+  }
+  return most;
+}
+
+}  // namespace
+
 Trainer::Trainer(Network& network, const TrainerOptions& options)
     : options_(options), update_(network), bound_(options.staleness) {
   const bool synchronous = options.consistency == Consistency::bsp;
   const bool alone = options.replicas == 1 || (groups_are_bound() && starpu_worker_get_count() == 1);
-  for (std::size_t i = 0; i < options.replicas; ++i)
-    replicas_.push_back(
-        std::make_unique<Replica>(network, options.batch, alone || synchronous ? Overlap::never : Overlap::possible,
-                                  [this](Replica& r) { finished(r); },
-                                  synchronous ? Update::later : Update::at_once, options.remedies));
+  most_.assign(options.replicas, static_cast<std::uint32_t>(options.batch));
+  if (options.share == PRORATA_SIZE)
+    most_ = room_for(network, static_cast<std::uint32_t>(options.batch) * starpu_worker_get_count());
+  for (std::uint32_t most : most_)
+    replicas_.push_back(std::make_unique<Replica>(network, std::max<std::int32_t>(1, static_cast<std::int32_t>(most)),
+                                                  alone || synchronous ? Overlap::never : Overlap::possible,
+                                                  [this](Replica& r) { finished(r); },
+                                                  synchronous ? Update::later : Update::at_once, options.remedies));
 }
 
 Trainer::~Trainer() = default;
@@ -47,7 +77,11 @@ void Trainer::run(const Pass& pass, const std::function<bool()>& stop, const std
                             .round = in_steps() ? static_cast<std::uint32_t>(replicas_.size()) : pass.round,
                             .kind = static_cast<std::uint32_t>(pass.kind),
                             .samples = static_cast<std::uint32_t>(batch),
-                            .balance = pass.balance};
+                            .balance = pass.balance,
+                            .in_steps = in_steps(),
+                            .share = by_size() ? PRORATA_SIZE : PRORATA_COUNT,
+                            .total_samples = pass.order.size(),
+                            .most = most_.data()};
   prorata_begin_phase(0, &phase);  // under another policy there are no phases
   go_on();
 
@@ -96,10 +130,16 @@ bool Trainer::may_begin() const {
 // Whoever calls it is counted in `in_flight_`, and with its end is so no more.
 void Trainer::go_on() {
   std::unique_lock lock(mutex_);
-  while (!resting_.empty() && may_begin()) {
-    Replica& replica = *resting_.back();
-    resting_.pop_back();
-    submit(replica, lock);
+  for (std::size_t i = 0; i < resting_.size() && may_begin();) {
+    Replica& replica = *resting_[i];
+    const std::size_t samples = samples_for(replica);
+    if (samples == 0) {
+      ++i;
+      continue;
+    }
+    resting_.erase(resting_.begin() + static_cast<std::ptrdiff_t>(i));
+    submit(replica, samples, lock);  // without the lock for a while, so others may have come or gone
+    i = 0;
   }
   if (--in_flight_ > 0) return;
   if (step_.empty() || error_)
@@ -108,12 +148,25 @@ void Trainer::go_on() {
     end_step(lock);
 }
 
-void Trainer::submit(Replica& replica, std::unique_lock<std::mutex>& lock) {
+int Trainer::worker_of(const Replica& replica) const {
+  for (std::size_t i = 0; i < replicas_.size(); ++i)
+    if (replicas_[i].get() == &replica) return static_cast<int>(i);
+  return -1;
+}
+
+// Of its next mini-batch; 0: it is to rest. There are samples left.
+std::size_t Trainer::samples_for(Replica& replica) const {
+  const std::size_t left = pass_->order.size() - next_sample_;
+  if (by_size()) return std::min<std::size_t>(prorata_next_samples(0, worker_of(replica)), left);
+  return std::min({static_cast<std::size_t>(options_.batch), static_cast<std::size_t>(replica.batch()), left});
+}
+
+void Trainer::submit(Replica& replica, std::size_t samples, std::unique_lock<std::mutex>& lock) {
   const Pass& pass = *pass_;
   const auto batch = static_cast<std::size_t>(options_.batch);
-  const auto indices = pass.order.subspan(next_sample_, std::min(batch, pass.order.size() - next_sample_));
+  const auto indices = pass.order.subspan(next_sample_, samples);
   const std::size_t number = next_sample_ / batch;
-  next_sample_ += indices.size();
+  next_sample_ += samples;
   const std::uint64_t sequence = sequence_++;
   ++in_flight_;
   bound_.begin(&replica);
@@ -123,10 +176,13 @@ void Trainer::submit(Replica& replica, std::unique_lock<std::mutex>& lock) {
   }
   lock.unlock();
   try {
-    if (pass.kind == GroupKind::train)
-      replica.submit_training(pass.data, indices, sequence, pass.step(number));
-    else
+    if (pass.kind == GroupKind::train) {
+      SgdStep step = pass.step(number);
+      if (by_size()) step.weight *= static_cast<float>(samples) / static_cast<float>(batch);
+      replica.submit_training(pass.data, indices, sequence, step, by_size() ? worker_of(replica) : -1);
+    } else {
       replica.submit_evaluation(pass.data, indices, sequence);
+    }
     lock.lock();
   } catch (...) {
     lock.lock();

@@ -8,6 +8,10 @@
 // (driver/staleness_bound.h). `bsp`: in steps; all replicas are submitted, and when all are done one update is made from
 // their gradients (models/synchronous_update.h).
 //
+// Share by size. Each replica belongs to one worker, and the policy says how many samples its next mini-batch has; the
+// gradient counts for as many samples as it is of (Moreno-Alvarez et al., 10.1007/s11227-022-04399-2). A replica is
+// large enough for all workers' samples, as far as the memory that its worker uses has room.
+//
 // How many replicas: by default as many as workers. A replica is submitted again before the worker that finished it
 // looks for work, so that worker finds it, and its buffers in its own cache. One replica more, so that there
 // is always one waiting, costs 10 % on LeNet-5: each worker then goes from one to the next, and all are cold. Under
@@ -50,6 +54,7 @@ struct TrainerOptions {
   Consistency consistency = Consistency::asp;
   std::uint64_t staleness = 0;  // the bound of ssp
   Remedies remedies = {};
+  prorata_share share = PRORATA_COUNT;  // PRORATA_SIZE: needs the policy `prorata` and as many replicas as workers
 };
 
 class Trainer {
@@ -70,16 +75,20 @@ class Trainer {
 
  private:
   bool in_steps() const { return options_.consistency == Consistency::bsp && pass_->kind == GroupKind::train; }
+  bool by_size() const { return options_.share == PRORATA_SIZE && pass_->kind == GroupKind::train; }
   bool may_begin() const;
+  std::size_t samples_for(Replica& replica) const;
+  int worker_of(const Replica& replica) const;
   void finished(Replica& replica);
   void updated();
   void go_on();
-  void submit(Replica& replica, std::unique_lock<std::mutex>& lock);
+  void submit(Replica& replica, std::size_t samples, std::unique_lock<std::mutex>& lock);
   void end_step(std::unique_lock<std::mutex>& lock);
   void fail(std::exception_ptr error);
 
   const TrainerOptions options_;
   std::vector<std::unique_ptr<Replica>> replicas_;
+  std::vector<std::uint32_t> most_;  // by replica: the samples that it has room for
   SynchronousUpdate update_;
 
   std::mutex mutex_;
@@ -96,6 +105,10 @@ class Trainer {
   bool stopping_ = false;
   std::exception_ptr error_;
 };
+
+// The largest mini-batch, of at most `wanted` samples, for each of `replicas` in a memory that has `room` bytes for them,
+// where a replica needs `fixed` bytes, and `per_sample` a sample. 0: not even for one sample.
+std::uint32_t largest_batch(double room, std::size_t replicas, double fixed, double per_sample, std::uint32_t wanted);
 
 // What the momentum is to be so that with the implicit one of asynchronous updates it acts as `wanted`. Each of n
 // overlapping mini-batches is delayed as if there were a momentum of 1 - 1/n (Mitliagkas et al. 2016, 1605.09774,

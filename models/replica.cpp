@@ -39,6 +39,16 @@ Replica::Replica(Network& network, std::int32_t batch, Overlap overlap, std::fun
 
 Replica::~Replica() = default;
 
+Replica::Bytes Replica::bytes(const Network& network) {
+  Bytes bytes{.fixed = 0, .per_sample = static_cast<std::size_t>(network.spec().input.size()) * sizeof(float)};
+  for (std::size_t i = 0; i < network.depth(); ++i) {
+    const Operation& op = network.operation(i);
+    bytes.fixed += 2 * op.parameter_count() * sizeof(float);
+    bytes.per_sample += 2 * static_cast<std::size_t>(op.output().size()) * sizeof(float) + op.extra_bytes();
+  }
+  return bytes;
+}
+
 LayerBuffers Replica::buffers(std::size_t i, bool shared) const {
   const Layer& own = layers_[i];
   const ParameterBlock* block = network_.parameters(i);
@@ -129,7 +139,7 @@ void Replica::plan_evaluation() {
 }
 
 void Replica::submit_training(const DataSource& data, std::span<const std::uint32_t> indices, std::uint64_t sequence,
-                              const SgdStep& step) {
+                              const SgdStep& step, int worker) {
   for (const BlockState& state : blocks_) {
     if (!state.apply) continue;
     state.apply->learning_rate = step.learning_rate;
@@ -137,12 +147,12 @@ void Replica::submit_training(const DataSource& data, std::span<const std::uint3
     state.apply->weight_decay = step.weight_decay;
     state.apply->weight = step.weight;
   }
-  submit(training_, data, indices, sequence);
+  submit(training_, data, indices, sequence, worker);
 }
 
 void Replica::submit_evaluation(const DataSource& data, std::span<const std::uint32_t> indices,
                                 std::uint64_t sequence) {
-  submit(evaluation_, data, indices, sequence);
+  submit(evaluation_, data, indices, sequence, -1);
 }
 
 TaskList::TaskList(std::vector<starpu_task*> tasks) : tasks_(std::move(tasks)) {
@@ -179,7 +189,8 @@ void Replica::price_training(const DataSource& data, std::span<const std::int32_
   }
 }
 
-void Replica::submit(Group& g, const DataSource& data, std::span<const std::uint32_t> indices, std::uint64_t sequence) {
+void Replica::submit(Group& g, const DataSource& data, std::span<const std::uint32_t> indices, std::uint64_t sequence,
+                     int worker) {
   const auto samples = static_cast<std::uint32_t>(indices.size());
   const std::size_t count = g.plan.tasks().size();
   result_ = {};
@@ -191,6 +202,7 @@ void Replica::submit(Group& g, const DataSource& data, std::span<const std::uint
   group_.tasks = static_cast<std::uint32_t>(count);
   group_.samples = samples;
   group_.kind = static_cast<std::uint32_t>(g.kind);
+  group_.for_worker_plus_1 = worker + 1;
 
   // All tasks are made before the first is submitted, since a task may have run and gone when the next one is made
   // to depend on it.

@@ -96,9 +96,10 @@ class Replica {
   Replica& operator=(const Replica&) = delete;
 
   // Submits the training of the samples `indices` of `data`; they must stay where they are until done.
-  // `sequence`: groups are begun in this order. Throws std::runtime_error if StarPU refuses a task.
+  // `sequence`: groups are begun in this order. `worker`: the one that is to do it under the policy `prorata`; -1: whose
+  // turn it is. Throws std::runtime_error if StarPU refuses a task.
   void submit_training(const DataSource& data, std::span<const std::uint32_t> indices, std::uint64_t sequence,
-                       const SgdStep& step);
+                       const SgdStep& step, int worker = -1);
   // The same for a forward pass on the shared parameters themselves, which nothing may be updating meanwhile.
   void submit_evaluation(const DataSource& data, std::span<const std::uint32_t> indices, std::uint64_t sequence);
 
@@ -109,6 +110,13 @@ class Replica {
   void price_training(const DataSource& data, std::span<const std::int32_t> batches);
 
   const MinibatchResult& result() const { return result_; }
+  std::int32_t batch() const { return batch_; }  // the largest that it has room for
+
+  // What a replica needs of a memory, at most: snapshot and gradients, and activations with their gradients.
+  struct Bytes {
+    std::size_t fixed, per_sample;
+  };
+  static Bytes bytes(const Network& network);
 
   // The gradient of operation i's parameters after training: the mean over the samples.
   starpu_data_handle_t gradient(std::size_t i) const { return layers_[i].dparams.get(); }
@@ -144,7 +152,8 @@ class Replica {
   void plan_evaluation();
   static void make_tasks(Group& group, const DataSource& data, std::span<const std::uint32_t> indices,
                          std::vector<starpu_task*>& tasks);
-  void submit(Group& group, const DataSource& data, std::span<const std::uint32_t> indices, std::uint64_t sequence);
+  void submit(Group& group, const DataSource& data, std::span<const std::uint32_t> indices, std::uint64_t sequence,
+              int worker);
 
   static void on_begin(void* replica);
   static void on_snapshot(void* block_state);

@@ -16,9 +16,10 @@ double speed_of(double seconds) { return std::isfinite(seconds) ? 1 / seconds : 
 
 Ledger::Ledger(std::size_t workers) : workers_(workers, Worker{.seconds = std::numeric_limits<double>::quiet_NaN()}) {}
 
-void Ledger::begin(Balance balance, std::int64_t minibatches, std::int64_t round) {
+void Ledger::begin(Balance balance, std::int64_t minibatches, std::int64_t round, bool in_steps) {
   rounds_.clear();
   balance_ = balance;
+  in_steps_ = in_steps;
   remaining_ = minibatches;
   round_size_ = std::max<std::int64_t>(1, round);
   for (Worker& w : workers_) w = {.seconds = w.seconds, .rounds_without_share = w.rounds_without_share};
@@ -38,7 +39,7 @@ double Ledger::expected_seconds(const Worker& worker, double now) const {
 
 void Ledger::open_round() {
   // What would be less than a round at the end is part of the last one: few mini-batches make poor shares.
-  left_in_round_ = remaining_ < 2 * round_size_ ? remaining_ : round_size_;
+  left_in_round_ = in_steps_ ? std::min(remaining_, round_size_) : remaining_ < 2 * round_size_ ? remaining_ : round_size_;
   untouched_ = true;
   if (left_in_round_ <= 0) return;
 
@@ -93,7 +94,7 @@ bool Ledger::may_take(std::size_t worker, double now) const {
   }
   if (std::isnan(own.seconds)) return true;  // how else would it become known
   if (own.share == 0 && own.rounds_without_share < kRoundsToATrial) return false;
-  return others_finish_before(worker, now) < remaining_;
+  return others_finish_before(worker, now) < ahead();
 }
 
 // How many of the remaining mini-batches the other workers with a share will have finished strictly before `worker`,
@@ -103,7 +104,7 @@ std::int64_t Ledger::others_finish_before(std::size_t worker, double now) const 
   // All that they could do in that time is less than this (a share of the last digits for rounding): far from the end
   // it is enough, and there is no need to look at each.
   const double bound = own * speed_ * (1 + 1e-9);
-  if (bound < static_cast<double>(remaining_)) return static_cast<std::int64_t>(bound);
+  if (bound < static_cast<double>(ahead())) return static_cast<std::int64_t>(bound);
   double count = 0;
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     const Worker& other = workers_[w];
@@ -111,7 +112,7 @@ std::int64_t Ledger::others_finish_before(std::size_t worker, double now) const 
     const double seconds = expected_seconds(other, now);
     const double until_free = other.busy ? std::max(0.0, other.since + seconds - now) : 0;
     count += std::max(0.0, std::ceil((own - until_free) / seconds) - 1);
-    if (count >= static_cast<double>(remaining_)) return remaining_;
+    if (count >= static_cast<double>(ahead())) return ahead();
   }
   return static_cast<std::int64_t>(count);
 }

@@ -40,8 +40,9 @@ class Ledger {
   explicit Ledger(std::size_t workers);
 
   // Starts a phase of `minibatches`, in rounds of `round` > 0, the last one of up to twice as many. All workers are
-  // taken to be free.
-  void begin(Balance balance, std::int64_t minibatches, std::int64_t round);
+  // taken to be free. `in_steps`: each round is waited for before the next one begins, so the end of each round matters
+  // as that of the phase does, and all are of the same size.
+  void begin(Balance balance, std::int64_t minibatches, std::int64_t round, bool in_steps = false);
 
   // What the worker needs for a mini-batch: > 0 and finite, or NaN, not known (the initial state).
   void set_seconds(std::size_t worker, double seconds);
@@ -79,7 +80,11 @@ class Ledger {
   void keep_unless_worth_changing(Round& round);
   std::int64_t others_finish_before(std::size_t worker, double now) const;
 
+  // Up to the next end that matters.
+  std::int64_t ahead() const { return in_steps_ ? left_in_round_ : remaining_; }
+
   Balance balance_ = Balance::prorata;
+  bool in_steps_ = false;
   std::int64_t remaining_ = 0;
   std::int64_t round_size_ = 1;
   std::int64_t left_in_round_ = 0;

@@ -10,6 +10,7 @@
 
 #include "scheduler/ledger.h"
 #include "scheduler/single_tasks.h"
+#include "scheduler/size_ledger.h"
 #include "scheduler/speed.h"
 #include "scheduler/task_costs.h"
 
@@ -27,6 +28,7 @@
 #include <map>
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace prorata {
@@ -66,6 +68,7 @@ struct Lock {
 struct WorkerState {
   prorata_group* group = nullptr;   // bound and not finished
   std::vector<starpu_task*> ready;  // of that group
+  std::deque<prorata_group*> own;   // waiting for this worker alone, by sequence
   std::uint64_t seen_events = 0;    // the counter when it last found nothing
   double look_again = 0;            // when time alone is a reason to look
   std::atomic<bool> member{false};  // of the context; one that is not may still finish what nobody else can
@@ -87,7 +90,7 @@ struct Policy {
   std::vector<int> workers;  // of the context, ascending
   std::array<int, STARPU_NMAXWORKERS> index{};
   std::array<WorkerState, STARPU_NMAXWORKERS> state;
-  std::deque<prorata_group*> waiting;  // not bound, by sequence
+  std::deque<prorata_group*> waiting;  // not bound, and anybody's, by sequence
 
   SingleTasks singles;                    // tasks without a group
   std::vector<starpu_task*> stranded;     // those that no worker of the context can run at present
@@ -97,6 +100,7 @@ struct Policy {
   prorata_phase phase{};
   bool announced = false;
   std::unique_ptr<Ledger> ledger = std::make_unique<Ledger>(0);
+  std::unique_ptr<SizeLedger> sizes;  // under PRORATA_SIZE; the ledger is then not asked
   Speeds speeds;
 
   std::size_t slot(int worker) const { return static_cast<std::size_t>(index[static_cast<std::size_t>(worker)]); }
@@ -112,7 +116,20 @@ struct Policy {
                          : phase.balance == PRORATA_DYNAMIC ? Balance::dynamic
                                                             : Balance::prorata;
     update_speeds();
-    ledger->begin(balance, total, round);
+    ledger->begin(balance, total, round, phase.in_steps != 0);
+    sizes.reset();
+    if (phase.share == PRORATA_SIZE && !workers.empty()) begin_sizes(round);
+  }
+
+  void begin_sizes(std::uint32_t round) {
+    const auto step = static_cast<std::int64_t>(workers.size()) * phase.samples;
+    std::vector<std::int64_t> most;
+    for (int w : workers) most.push_back(phase.most ? phase.most[w] : step);
+    phase.most = nullptr;  // the caller's, and no longer needed
+    sizes = std::make_unique<SizeLedger>(workers.size());
+    update_speeds();
+    sizes->begin(static_cast<std::int64_t>(phase.total_samples), step, std::int64_t{round} * phase.samples,
+                 std::move(most));
   }
 
   // Before a round is opened: what is known of the workers by now.
@@ -121,7 +138,14 @@ struct Policy {
       if (std::isinf(ledger->seconds(slot(w)))) continue;
       ledger->set_seconds(slot(w), speeds.seconds({phase.kind, phase.samples}, static_cast<unsigned>(w)));
     }
-    speeds.forget_price({phase.kind, phase.samples});
+    for (int w : workers) update_time(w);
+    speeds.forget_prices(phase.kind);
+  }
+
+  void update_time(int worker) {
+    if (!sizes) return;
+    const bool unable = std::isinf(ledger->seconds(slot(worker)));
+    sizes->set_time(slot(worker), unable ? TimeFunction::unable() : speeds.time(phase.kind, static_cast<unsigned>(worker)));
   }
 
   void set_workers(std::vector<int> ids) {
@@ -140,11 +164,26 @@ struct Policy {
       static_cast<starpu_task*>(group->ready_tail)->next = task;
     } else {
       group->ready = task;
-      const auto place = std::upper_bound(waiting.begin(), waiting.end(), group,
-                                          [](auto* a, auto* b) { return a->sequence < b->sequence; });
-      waiting.insert(place, group);
+      insert(group);
     }
     group->ready_tail = task;
+  }
+
+  void insert(prorata_group* group) {
+    const int only = group->for_worker_plus_1 - 1;
+    if (only >= 0 && !at(only).member) group->for_worker_plus_1 = 0;
+    std::deque<prorata_group*>& queue = group->for_worker_plus_1 > 0 ? at(only).own : waiting;
+    queue.insert(std::upper_bound(queue.begin(), queue.end(), group,
+                                  [](auto* a, auto* b) { return a->sequence < b->sequence; }),
+                 group);
+  }
+
+  // What only this worker was to do is anybody's.
+  void release_own(int worker) {
+    for (prorata_group* group : std::exchange(at(worker).own, {})) {
+      group->for_worker_plus_1 = 0;
+      insert(group);
+    }
   }
 
   void bind(prorata_group* group, int worker) {
@@ -159,9 +198,9 @@ struct Policy {
       task = next;
     }
     group->ready = group->ready_tail = nullptr;
-    ledger->take(slot(worker), time);
+    if (group->for_worker_plus_1 == 0) ledger->take(slot(worker), time);
     at(worker).owes_single = true;
-    const double seconds = ledger->seconds(slot(worker));
+    const double seconds = speeds.seconds({group->kind, group->samples}, static_cast<unsigned>(worker));
     singles.occupy(worker, time + (std::isfinite(seconds) ? seconds : 0));
   }
 
@@ -198,6 +237,17 @@ struct Policy {
 
   // The next group for a free worker, or null.
   prorata_group* next_group(int worker) {
+    if (!at(worker).own.empty()) {
+      prorata_group* group = at(worker).own.front();
+      if (can_run(worker, *group)) {
+        at(worker).own.pop_front();
+        return group;
+      }
+      ledger->exclude(slot(worker));
+      update_time(worker);
+      release_own(worker);
+      ++events;
+    }
     if (waiting.empty()) return nullptr;
     if (std::isinf(ledger->seconds(slot(worker)))) return unshared_group(worker);
     if (!ledger->may_take(slot(worker), now())) return nullptr;
@@ -293,6 +343,7 @@ struct Policy {
       if (gone.group) singles.release(w, time);
       gone.group = nullptr;
       gone.member = false;
+      release_own(w);
     }
     for (int w : present) at(w).member = true;
     set_workers(std::move(present));
@@ -451,7 +502,7 @@ starpu_task* pop_task(unsigned sched_ctx) {
       const std::size_t rounds = policy.ledger->rounds().size();
       if (prorata_group* group = policy.next_group(worker)) policy.bind(group, worker);
       if (policy.ledger->rounds().size() != rounds) {
-        policy.speeds.forget_price({policy.phase.kind, policy.phase.samples});
+        policy.speeds.forget_prices(policy.phase.kind);
         ++policy.events;
       }
     }
@@ -488,12 +539,13 @@ void post_exec_hook(starpu_task* task, unsigned sched_ctx) {
     if (policy.at(worker).group == group) {
       policy.at(worker).group = nullptr;
       policy.singles.release(worker, now());
-      policy.ledger->finish(policy.slot(worker));
+      if (group->for_worker_plus_1 == 0) policy.ledger->finish(policy.slot(worker));
       policy.speeds.measured({group->kind, group->samples}, static_cast<unsigned>(worker), now() - group->started);
       const bool excluded = std::isinf(policy.ledger->seconds(policy.slot(worker)));
       if (!excluded && group->kind == policy.phase.kind && group->samples == policy.phase.samples)
         policy.ledger->set_seconds(policy.slot(worker),
                                    policy.speeds.seconds({group->kind, group->samples}, static_cast<unsigned>(worker)));
+      if (group->kind == policy.phase.kind) policy.update_time(worker);
     }
     waiting = !policy.waiting.empty();
     ++policy.events;
@@ -529,7 +581,7 @@ PolicyReport policy_report(unsigned sched_ctx) {
   if (!is_ours(sched_ctx)) return {};
   Policy& policy = policy_of(sched_ctx);
   Lock lock(policy.mutex);
-  return {policy.workers, policy.ledger->rounds()};
+  return {policy.workers, policy.sizes ? policy.sizes->rounds() : policy.ledger->rounds()};
 }
 
 }  // namespace prorata
@@ -540,13 +592,24 @@ starpu_sched_policy starpu_prorata_policy = prorata::make_policy();
 
 int prorata_begin_phase(unsigned sched_ctx, const prorata_phase* phase) {
   if (!prorata::is_ours(sched_ctx)) return -ENOSYS;
-  if (phase->balance > PRORATA_DYNAMIC) return -EINVAL;
+  if (phase->balance > PRORATA_DYNAMIC || phase->share > PRORATA_SIZE) return -EINVAL;
+  if (phase->share == PRORATA_SIZE && phase->balance != PRORATA_PRORATA) return -EINVAL;
   prorata::Policy& policy = prorata::policy_of(sched_ctx);
   prorata::Lock lock(policy.mutex);
   policy.announced = phase->groups != 0;
   policy.begin_phase(*phase);
   ++policy.events;
   return 0;
+}
+
+uint32_t prorata_next_samples(unsigned sched_ctx, int worker) {
+  if (!prorata::is_ours(sched_ctx)) return 0;
+  prorata::Policy& policy = prorata::policy_of(sched_ctx);
+  prorata::Lock lock(policy.mutex);
+  if (!policy.sizes || !policy.at(worker).member) return 0;
+  const auto samples = policy.sizes->next(policy.slot(worker), prorata::now());
+  if (policy.sizes->round_began()) policy.speeds.forget_prices(policy.phase.kind);
+  return static_cast<uint32_t>(samples);
 }
 
 int prorata_price(unsigned sched_ctx, uint32_t kind, uint32_t samples, starpu_task* const* tasks, uint32_t count) {

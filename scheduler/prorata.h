@@ -59,6 +59,9 @@ struct prorata_group {
   uint32_t tasks;    /* how many tasks carry this group's tag; all are to be submitted */
   uint32_t samples;  /* how much work it is: groups of equal kind and samples are taken to cost the same */
   uint32_t kind;     /* tells apart groups of different tasks, as training and evaluation */
+  /* The worker that it is for, plus 1: a group whose size was made for one worker, see prorata_next_samples().
+   * 0: whoever's turn it is. */
+  int32_t for_worker_plus_1;
 
   /* The policy's own. Zero at first. */
   int32_t worker_plus_1; /* the worker that has it, plus 1; 0 while it waits; -1: no worker can run all of it */
@@ -85,6 +88,11 @@ enum prorata_balance {
   PRORATA_DYNAMIC  /* whoever is free takes the next one */
 };
 
+enum prorata_share {
+  PRORATA_COUNT, /* groups of one size, and their number is in proportion */
+  PRORATA_SIZE   /* each worker has groups of a size of its own: prorata_next_samples() */
+};
+
 /* A phase is a stretch of work whose end matters, as an epoch: its last groups go to those who finish first. */
 struct prorata_phase {
   uint64_t groups; /* how many groups will be submitted in it */
@@ -92,13 +100,26 @@ struct prorata_phase {
   uint32_t kind;   /* of its groups */
   uint32_t samples;
   uint32_t balance; /* one of enum prorata_balance */
+  uint32_t in_steps; /* not 0: the next round's groups are submitted when this round's have all finished */
+
+  /* Share by size, under PRORATA_PRORATA only: `samples` is then the mean size. */
+  uint32_t share;         /* one of enum prorata_share */
+  uint64_t total_samples; /* of the phase */
+  const uint32_t* most;   /* by worker id: the largest group that it may get; NULL: no bound but all together */
 };
 
 extern struct starpu_sched_policy starpu_prorata_policy; /* its name is "prorata" */
 
 /* Starts a phase; every group of the one before must have finished.
- * -ENOSYS: the context is not scheduled by this policy. -EINVAL: an unknown balance. */
+ * -ENOSYS: the context is not scheduled by this policy. -EINVAL: an unknown balance or share, or PRORATA_SIZE under
+ * another balance than PRORATA_PRORATA. */
 int prorata_begin_phase(unsigned sched_ctx, const struct prorata_phase* phase);
+
+/* Under PRORATA_SIZE: how many samples the next group for this worker is to have, which counts as dealt. Ask when the
+ * worker is free or about to be (from the callback of its group's last task), and submit a group with so many samples
+ * and for_worker_plus_1 set. 0: none at present, as the others will finish what is left sooner, or nothing is left; ask
+ * again when another group has ended. */
+uint32_t prorata_next_samples(unsigned sched_ctx, int worker);
 
 /* Prices a group that is not submitted, as the policy prices submitted ones: `tasks` are its `count` tasks, with
  * codelet, cl_arg and handles set, which stay the caller's. So that prorata_expected_seconds() knows sizes before they

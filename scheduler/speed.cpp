@@ -40,50 +40,90 @@ double Speeds::Recent::estimate() const {
   return median;
 }
 
+void Speeds::forget_prices(std::uint32_t kind) {
+  for (auto& [samples, stale] : kinds_[kind].stale) stale = true;
+}
+
 bool Speeds::wants_price(Work work) const {
-  const auto found = table_.find(work);
-  return found == table_.end() || found->second.stale;
+  const auto kind = kinds_.find(work.first);
+  if (kind == kinds_.end()) return true;
+  const auto found = kind->second.stale.find(work.second);
+  return found == kind->second.stale.end() || found->second;
 }
 
 void Speeds::begin_price(Work work, const std::vector<int>& workers) {
-  Entry& entry = table_[work];
-  entry.stale = false;
-  for (int w : workers) entry.workers[static_cast<unsigned>(w)].pending = 0;
+  Kind& kind = kinds_[work.first];
+  kind.stale[work.second] = false;
+  for (int w : workers) kind.workers[static_cast<unsigned>(w)].sizes[work.second].pending = 0;
 }
 
-void Speeds::add_price(Work work, unsigned worker, double seconds) { table_[work].workers[worker].pending += seconds; }
+void Speeds::add_price(Work work, unsigned worker, double seconds) {
+  kinds_[work.first].workers[worker].sizes[work.second].pending += seconds;
+}
 
 void Speeds::end_price(Work work) {
-  for (auto& [worker, estimate] : table_[work].workers) set_price(estimate, estimate.pending);
+  for (auto& [id, worker] : kinds_[work.first].workers)
+    if (const auto own = worker.sizes.find(work.second); own != worker.sizes.end())
+      set_price(worker, work.second, own->second.pending);
 }
 
 void Speeds::set_price(Work work, unsigned worker, double seconds) {
-  Entry& entry = table_[work];
-  entry.stale = false;
-  set_price(entry.workers[worker], seconds);
+  Kind& kind = kinds_[work.first];
+  kind.stale[work.second] = false;
+  set_price(kind.workers[worker], work.second, seconds);
 }
 
-void Speeds::set_price(Estimate& estimate, double seconds) {
-  const bool known = seconds > 0;
-  if (known != !std::isnan(estimate.price)) estimate.ratio.forget();
-  estimate.price = known ? seconds : __builtin_nan("");
+void Speeds::set_price(WorkerSpeeds& worker, std::uint32_t samples, double seconds) {
+  worker.sizes[samples].price = seconds > 0 ? seconds : __builtin_nan("");
+  std::vector<TimePoint> points;
+  for (const auto& [size, estimate] : worker.sizes) points.push_back({static_cast<double>(size), estimate.price});
+  TimeFunction prices(points);
+  if (prices.known() != worker.prices.known()) worker.ratio.forget();
+  worker.prices = std::move(prices);
 }
 
 void Speeds::measured(Work work, unsigned worker, double seconds) {
-  Estimate& estimate = table_[work].workers[worker];
+  WorkerSpeeds& own = kinds_[work.first].workers[worker];
+  Estimate& estimate = own.sizes[work.second];
   estimate.measured.add(seconds);
-  if (!std::isnan(estimate.price)) estimate.ratio.add(seconds / estimate.price);
+  estimate.measured_at = ++measurements_;
+  const double price = std::isnan(estimate.price) ? own.prices.seconds(work.second) : estimate.price;
+  if (price > 0) own.ratio.add(seconds / price);
+}
+
+const Speeds::WorkerSpeeds* Speeds::find(std::uint32_t kind, unsigned worker) const {
+  const auto entry = kinds_.find(kind);
+  if (entry == kinds_.end()) return nullptr;
+  const auto found = entry->second.workers.find(worker);
+  return found == entry->second.workers.end() ? nullptr : &found->second;
 }
 
 double Speeds::seconds(Work work, unsigned worker) const {
-  const auto entry = table_.find(work);
-  if (entry == table_.end()) return __builtin_nan("");
-  const auto found = entry->second.workers.find(worker);
-  if (found == entry->second.workers.end()) return __builtin_nan("");
-  const Estimate& estimate = found->second;
-  if (std::isnan(estimate.price)) return estimate.measured.estimate();
-  const double ratio = estimate.ratio.estimate();
-  return estimate.price * (std::isnan(ratio) ? 1 : ratio);
+  const WorkerSpeeds* own = find(work.first, worker);
+  if (!own) return __builtin_nan("");
+  const auto size = own->sizes.find(work.second);
+  const Estimate estimate = size == own->sizes.end() ? Estimate{} : size->second;
+  const double price = std::isnan(estimate.price) ? own->prices.seconds(work.second) : estimate.price;
+  if (std::isnan(price)) return estimate.measured.estimate();
+  const double ratio = own->ratio.estimate();
+  return price * (std::isnan(ratio) ? 1 : ratio);
+}
+
+TimeFunction Speeds::time(std::uint32_t kind, unsigned worker) const {
+  const WorkerSpeeds* own = find(kind, worker);
+  if (!own) return {};
+  if (own->prices.known()) return own->prices.scaled(own->ratio.estimate());
+
+  // Sizes that have not been used for long may tell of another time.
+  constexpr std::size_t kLastSizes = 3;
+  std::vector<std::pair<std::uint64_t, TimePoint>> measured;
+  for (const auto& [size, estimate] : own->sizes)
+    if (const double seconds = estimate.measured.estimate(); !std::isnan(seconds))
+      measured.push_back({estimate.measured_at, {static_cast<double>(size), seconds}});
+  std::sort(measured.begin(), measured.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<TimePoint> points;
+  for (std::size_t i = 0; i < std::min(kLastSizes, measured.size()); ++i) points.push_back(measured[i].second);
+  return TimeFunction(points);
 }
 
 }  // namespace prorata

@@ -2,15 +2,17 @@
 //
 // Price. A group is priced by summing, over its tasks, what the models expect of the worker's best implementation.
 // One group of each kind and size is priced per round, as its tasks are submitted; asking a model that does not know
-// yet also makes StarPU record the task from then on.
-// Correction. The ratio measured / priced of the worker multiplies the price: it holds the cost of the runtime itself,
-// and follows a device that becomes slower. Where the models know nothing, the measured time itself is used. Of either
-// the median of the last five counts, so that single outliers weigh nothing (the first group of a worker, which makes
-// its primitives, is one); but where the last two both lie clearly to one side of it (kClearChange), the nearer of
-// them: a lasting change is seen after two groups. Fewer than three measurements are none.
+// yet also makes StarPU record the task from then on. Sizes between those with a price have that of the line between.
+// Correction. The ratio measured / priced of the worker, over all sizes, multiplies the price: it holds the cost of the
+// runtime itself, and follows a device that becomes slower. Where the models know nothing, the measured time itself is
+// used. Of either the median of the last five counts, so that single outliers weigh nothing (the first group of a
+// worker, which makes its primitives, is one); but where the last two both lie clearly to one side of it
+// (kClearChange), the nearer of them: a lasting change is seen after two groups. Fewer than three measurements are none.
 //
 // Threads: none; the policy's lock guards it. Workers are StarPU's worker ids. Seconds.
 #pragma once
+
+#include "scheduler/time_function.h"
 
 #include <starpu.h>
 
@@ -35,8 +37,8 @@ class Speeds {
  public:
   using Work = std::pair<std::uint32_t, std::uint32_t>;  // kind, samples
 
-  // The price of `work` is old: the next group of it is to be priced again. Its tasks come one by one.
-  void forget_price(Work work) { table_[work].stale = true; }
+  // The prices of this kind are old: the next group of each size is to be priced again. Its tasks come one by one.
+  void forget_prices(std::uint32_t kind);
   bool wants_price(Work work) const;
   void begin_price(Work work, const std::vector<int>& workers);
   void add_price(Work work, unsigned worker, double seconds);
@@ -48,6 +50,9 @@ class Speeds {
 
   // NaN where neither models nor measurements know.
   double seconds(Work work, unsigned worker) const;
+  // The same for any number of samples: through all prices, times the ratio; without prices through the last few sizes
+  // that were measured.
+  TimeFunction time(std::uint32_t kind, unsigned worker) const;
 
  private:
   // What the last few values say.
@@ -64,16 +69,25 @@ class Speeds {
   struct Estimate {
     double price = __builtin_nan("");
     double pending = 0;  // the price that is being added up
-    Recent ratio, measured;
+    Recent measured;
+    std::uint64_t measured_at = 0;  // larger is later
   };
-  // 0 seconds: no task has a model at all.
-  static void set_price(Estimate& estimate, double seconds);
+  struct WorkerSpeeds {
+    std::map<std::uint32_t, Estimate> sizes;
+    TimeFunction prices;
+    Recent ratio;
+  };
+  struct Kind {
+    std::map<std::uint32_t, bool> stale;  // by size
+    std::map<unsigned, WorkerSpeeds> workers;
+  };
 
-  struct Entry {
-    bool stale = true;
-    std::map<unsigned, Estimate> workers;
-  };
-  std::map<Work, Entry> table_;
+  const WorkerSpeeds* find(std::uint32_t kind, unsigned worker) const;
+  // 0 seconds: no task has a model at all.
+  static void set_price(WorkerSpeeds& worker, std::uint32_t samples, double seconds);
+
+  std::map<std::uint32_t, Kind> kinds_;
+  std::uint64_t measurements_ = 0;
 };
 
 }  // namespace prorata

@@ -114,7 +114,7 @@ struct Program {
       groups[g].samples = 1;
       starpu_task* before = nullptr;
       for (std::uint32_t t = 0; t < size; ++t) {
-        tags[g * size + t] = {&groups[g], t};
+        tags[g * size + t] = PRORATA_TAG(&groups[g], t);
         starpu_task* task = starpu_task_create();
         task->cl = &codelet;
         task->sched_data = &tags[g * size + t];

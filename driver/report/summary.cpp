@@ -119,7 +119,7 @@ Json Summary::json() const {
                     {"memory_node", w.memory_node},
                     {"minibatches", w.minibatches},
                     {"samples", w.samples},
-                    {"share", rate(static_cast<double>(w.minibatches), static_cast<double>(minibatches))},
+                    {"share", rate(static_cast<double>(w.samples), static_cast<double>(samples))},
                     {"expected_samples_per_second",
                      w.expected_samples_per_second > 0 ? Json(w.expected_samples_per_second) : Json(nullptr)},
                     {"measured_samples_per_second", rate(static_cast<double>(w.samples), w.minibatch_seconds)},
@@ -157,7 +157,7 @@ std::string Summary::text() const {
   for (const WorkerSummary& w : workers)
     line(fmt::format(
         "  worker {} {:<16} {:5.1f} %  {:6} mini-batches  {:8.0f} samples/s  busy {:3.0f} %  staleness {:.2f}{}", w.id,
-        w.name, 100 * rate(static_cast<double>(w.minibatches), static_cast<double>(minibatches)), w.minibatches,
+        w.name, 100 * rate(static_cast<double>(w.samples), static_cast<double>(samples)), w.minibatches,
         rate(static_cast<double>(w.samples), w.minibatch_seconds), 100 * rate(w.busy_seconds, wall_seconds),
         w.staleness.mean(), w.slowdown > 1 ? fmt::format("  (emulated: slowed {:g}x)", w.slowdown) : ""));
   return out;
