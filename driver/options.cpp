@@ -1,16 +1,20 @@
 #include "driver/options.h"
 
+#include "driver/compare_rules.h"
 #include "driver/data/dataset.h"
 
 #include <charconv>
 #include <cmath>
-#include <map>
+#include <string_view>
 
 namespace prorata {
 namespace {
 
-const std::map<std::string, prorata_balance> kBalances = {
+constexpr std::pair<const char*, prorata_balance> kBalances[] = {
     {"prorata", PRORATA_PRORATA}, {"uniform", PRORATA_UNIFORM}, {"dynamic", PRORATA_DYNAMIC}};
+
+// The options that say what is trained, and how: `compare` hands them on to each of its runs.
+constexpr const char* kTrainingGroup = "Training";
 
 // A number within bounds; not-a-number and infinity are none.
 CLI::Validator between(double least, double most, bool open_at_least = false) {
@@ -83,12 +87,38 @@ std::vector<std::pair<int, double>> parse_slowdown(const std::string& text) {
 
 const char* to_string(prorata_balance balance) {
   for (const auto& [name, value] : kBalances)
-    if (value == balance) return name.c_str();
+    if (value == balance) return name;
   return "?";
 }
 
-CLI::App* add_train(CLI::App& app, TrainOptions& o) {
-  CLI::App* sub = add_subcommand(app, "train", "Train a network", o.common);
+std::vector<std::string> balance_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : kBalances) names.emplace_back(name);
+  return names;
+}
+
+std::vector<std::string> share_names() { return {"count"}; }
+
+namespace {
+
+prorata_balance find_balance(std::string_view wanted) {
+  for (const auto& [name, value] : kBalances)
+    if (name == wanted) return value;
+  throw CLI::ValidationError("--balance", "there is no '" + std::string(wanted) + "'");
+}
+
+Slowdown parse_experiment(const std::string& text) {
+  if (text == "none") return {text, {}};
+  return {text, parse_slowdown(text)};
+}
+
+std::vector<std::string> or_none(std::vector<std::string> names) {
+  names.push_back("none");
+  return names;
+}
+
+void add_training(CLI::App* sub, TrainOptions& o) {
+  sub->option_defaults()->group(kTrainingGroup);
   add_data(sub, o.data);
   sub->add_option("--epochs", o.epochs, "Passes over the training set; default: the network's")
       ->check(CLI::Range(1, 1000000))
@@ -110,17 +140,6 @@ CLI::App* add_train(CLI::App& app, TrainOptions& o) {
                   "The learning rate over the run: falling to 0 as a cosine, or constant")
       ->check(CLI::IsMember({"cosine", "constant"}))
       ->capture_default_str();
-  sub->add_option("--seed", o.seed, "Of the initial weights and the order of samples")
-      ->check(whole_number)
-      ->capture_default_str();
-  sub->add_option_function<std::string>(
-         "--balance", [&o](const std::string& name) { o.balance = kBalances.at(name); },
-         "How mini-batches are dealt: in proportion to speed, the same to each, or to whoever is free")
-      ->check(CLI::IsMember({"prorata", "uniform", "dynamic"}))
-      ->default_str("prorata");
-  sub->add_option("--share", o.share, "What is in proportion to speed: the number of mini-batches")
-      ->check(CLI::IsMember({"count"}))
-      ->capture_default_str();
   sub->add_option("--consistency", o.consistency, "What may be in flight: asynchronous, no bound but the replicas")
       ->check(CLI::IsMember({"asp"}))
       ->capture_default_str();
@@ -134,16 +153,86 @@ CLI::App* add_train(CLI::App& app, TrainOptions& o) {
   sub->add_flag("--deterministic,!--no-deterministic", o.deterministic,
                 "Use the first implementation of every operation rather than the fastest, so that a run with one "
                 "worker gives the same bits each time; default: with one worker");
+  sub->option_defaults()->group("Options");
+}
+
+void add_run_directory(CLI::App* sub, TrainOptions& o, const std::string& usual) {
+  sub->add_option("--out", o.out, "Run directory; default: runs/" + usual + "-<time>")->type_name("DIR");
+  sub->add_flag("--overwrite", o.overwrite, "Use the run directory even if it is not empty");
+}
+
+}  // namespace
+
+CLI::App* add_train(CLI::App& app, TrainOptions& o) {
+  CLI::App* sub = add_subcommand(app, "train", "Train a network", o.common);
+  add_training(sub, o);
+  sub->add_option("--seed", o.seed, "Of the initial weights and the order of samples")
+      ->check(whole_number)
+      ->capture_default_str();
+  sub->add_option_function<std::string>(
+         "--balance", [&o](const std::string& name) { o.balance = find_balance(name); },
+         "How mini-batches are dealt: in proportion to speed, the same to each, or to whoever is free")
+      ->check(CLI::IsMember(balance_names()))
+      ->default_str("prorata");
+  sub->add_option("--share", o.share, "What is in proportion to speed: the number of mini-batches")
+      ->check(CLI::IsMember(share_names()))
+      ->capture_default_str();
   sub->add_option_function<std::string>(
          "--slowdown", [&o](const std::string& text) { o.slowdown = parse_slowdown(text); },
          "Experiment: stretch the kernels of CPU worker W to F times their duration")
       ->type_name("W:F[,W:F]");
-  sub->add_option("--out", o.out, "Run directory; default: runs/<model>-<time>")->type_name("DIR");
-  sub->add_flag("--overwrite", o.overwrite, "Use the run directory even if it is not empty");
+  add_run_directory(sub, o, "<model>");
   sub->add_option("--progress", o.progress, "A live line: auto (on a terminal), on, off")
       ->check(CLI::IsMember({"auto", "on", "off"}))
       ->capture_default_str();
   return sub;
+}
+
+CLI::App* add_compare(CLI::App& app, CompareOptions& o) {
+  CLI::App* sub = add_subcommand(app, "compare", "The same training under several rules, in turns", o.train.common);
+  o.app = sub;
+  add_training(sub, o.train);
+  sub->add_option_function<std::vector<std::string>>(
+         "--slowdown",
+         [&o](const std::vector<std::string>& texts) {
+           o.slowdowns.clear();
+           for (const std::string& text : texts) o.slowdowns.push_back(parse_experiment(text));
+         },
+         "An experiment: kernels of CPU worker W take F times as long; 'none': as they are. Several: one after the "
+         "other")
+      ->default_str("1:4")
+      ->type_name("W:F[,W:F]...");
+  sub->add_option("--balances", o.balances, "Of our rules, those to run; default: all")
+      ->check(CLI::IsMember(or_none(labels(our_rules()))))
+      ->delimiter(',')
+      ->type_name("LIST");
+  sub->add_option("--schedulers", o.schedulers, "Of StarPU's policies, those to run; default: the usual ones")
+      ->check(CLI::IsMember(or_none(labels(starpu_rules()))))
+      ->delimiter(',')
+      ->type_name("LIST");
+  sub->add_option("--repeats", o.repeats, "Runs of each rule, with seeds from 1 on")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str()
+      ->type_name("N");
+  sub->add_option("--warmup", o.warmup, "Epochs of each rule's first run, which fills its models and does not count")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str()
+      ->type_name("N");
+  sub->add_option("--timeout", o.timeout, "Seconds after which a run is ended and counts as failed")
+      ->check(between(0, 1e6, true))
+      ->capture_default_str()
+      ->type_name("SECONDS");
+  add_run_directory(sub, o.train, "compare");
+  return sub;
+}
+
+std::vector<std::string> training_arguments(const CLI::App& subcommand) {
+  std::vector<std::string> arguments;
+  for (const CLI::Option* option : subcommand.get_options())
+    if (option->get_group() == kTrainingGroup)
+      for (const std::string& value : option->results())
+        arguments.push_back("--" + option->get_lnames().front() + "=" + value);
+  return arguments;
 }
 
 CLI::App* add_eval(CLI::App& app, EvalOptions& o) {
