@@ -28,9 +28,7 @@ constexpr int kPollMilliseconds = 20;
 class Capture {
  public:
   Capture() : file_(std::tmpfile()) {
-    if (!file_)
-      throw std::runtime_error(std::string("no temporary file can be made: ") + std::strerror(errno) +
-                               "; look at TMPDIR");
+    if (!file_) throw std::runtime_error(std::string("no temporary file can be made in /tmp: ") + std::strerror(errno));
   }
   int descriptor() const { return fileno(file_.get()); }
   std::string text() const {
