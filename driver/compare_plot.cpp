@@ -89,12 +89,12 @@ std::string names(const ExperimentSummary& e) {
   return out;
 }
 
-constexpr const char* kLegend =
-    ", keyentry with boxes fs solid lc rgb '{}' title '{}'"
-    ", keyentry with boxes fs solid lc rgb '{}' title '{}'"
-    ", keyentry with boxes fs solid lc rgb '{}' title '{}'"
-    ", keyentry with boxes fs solid lc rgb '{}' title '{}'"
-    ", keyentry with lines dt 2 lw 2 lc rgb 'black' title 'sum of the workers'' own speeds'";
+std::string legend() {
+  std::string out;
+  for (const Kind& k : {kProportion, kOther, kStarpu, kAlone})
+    out += fmt::format(", keyentry with boxes fs solid lc rgb '{}' title {}", k.colour, quoted(k.name));
+  return out + ", keyentry with lines dt 2 lw 2 lc rgb 'black' title " + quoted("sum of the workers' own speeds");
+}
 
 // One experiment, from `top` to `bottom`, fractions of the height.
 std::string panels(const ExperimentSummary& e, std::size_t number, const Limits& limits, double top, double bottom) {
@@ -119,9 +119,7 @@ std::string panels(const ExperimentSummary& e, std::size_t number, const Limits&
       ", {0} using 2:1:3:4 with xerrorbars pt 7 ps 0 lw 1 lc rgb 'black' notitle"
       ", {0} using 4:1:9 with labels left offset 0.7,0 font ',10' notitle",
       block);
-  if (number == 0)
-    out += fmt::format(kLegend, kProportion.colour, kProportion.name, kOther.colour, kOther.name, kStarpu.colour,
-                       kStarpu.name, kAlone.colour, kAlone.name);
+  if (number == 0) out += legend();
   out += "\nunset arrow 1\nunset label\nset key off\n";
 
   out += fmt::format("set lmargin at screen {}\nset rmargin at screen {}\n", kAccuracies, kRightEnd);

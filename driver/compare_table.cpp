@@ -41,7 +41,7 @@ Cells cells_of(const ComparisonRow& r) {
               fmt::format("{:.2f} / {:.0f}", r.slowest_staleness_mean, r.slowest_staleness_p95),
               ratio(r.to_sum),
               ratio(r.to_uniform, "x"),
-              ratio(r.to_ceiling)};
+              r.alone ? "-" : ratio(r.to_ceiling)};
   for (const auto& [label, value] : r.ours_to_it) cells.push_back(ratio(value, "x"));
   return cells;
 }

@@ -202,12 +202,14 @@ CLI::App* add_compare(CLI::App& app, CompareOptions& o) {
          "other")
       ->default_str("1:4")
       ->type_name("W:F[,W:F]...");
-  sub->add_option("--balances", o.balances, "Of our rules, those to run; default: all")
+  sub->add_option("--balances", o.balances, "Of our rules those to run; default: all")
       ->check(CLI::IsMember(or_none(labels(our_rules()))))
       ->delimiter(',')
       ->type_name("LIST");
-  sub->add_option("--schedulers", o.schedulers, "Of StarPU's policies, those to run; default: the usual ones")
-      ->check(CLI::IsMember(or_none(labels(starpu_rules()))))
+  const std::string usual = CLI::detail::join(labels(usual_starpu_rules()), ",");
+  sub->add_option("--schedulers", o.schedulers,
+                  "Of StarPU's policies (STARPU_SCHED=help lists them) those to run, or none; default: " + usual)
+      ->check(CLI::IsMember(or_none(labels(starpu_rules()))).description(""))
       ->delimiter(',')
       ->type_name("LIST");
   sub->add_option("--repeats", o.repeats, "Runs of each rule, with seeds from 1 on")
