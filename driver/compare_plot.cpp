@@ -82,18 +82,25 @@ std::string data(const std::string& name, const ExperimentSummary& e) {
   return out + "EOD\n";
 }
 
-std::string names(const ExperimentSummary& e) {
+// Marks of the rows: their names, or nothing.
+std::string marks(const ExperimentSummary& e, bool named) {
   std::string out;
   for (std::size_t i = 0; i < e.rows.size(); ++i)
-    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", quoted(e.rows[i].label), i);
+    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", quoted(named ? e.rows[i].label : ""), i);
   return out;
 }
 
-std::string legend() {
-  std::string out;
+// A panel of its own, without axes, as wide as the picture: beside a panel of data it would have to wrap.
+std::string legend(double middle) {
+  std::string out = fmt::format(
+      "set lmargin at screen 0.01\nset rmargin at screen 0.99\nset tmargin at screen {0:.5f}\nset bmargin at screen "
+      "{1:.5f}\nunset border\nunset tics\nset xrange [0:1]\nset yrange [0:1]\n"
+      "set key center center horizontal maxrows 1 samplen 1.5 font ',11'\nplot NaN notitle",
+      middle + 0.01, middle - 0.01);
   for (const Kind& k : {kProportion, kOther, kStarpu, kAlone})
-    out += fmt::format(", keyentry with boxes fs solid lc rgb '{}' title {}", k.colour, quoted(k.name));
-  return out + ", keyentry with lines dt 2 lw 2 lc rgb 'black' title " + quoted("sum of the workers' own speeds");
+    out += fmt::format("keyentry with boxes fs solid lc rgb '{}' title {}, ", k.colour, quoted(k.name));
+  return out + "keyentry with lines dt 2 lw 2 lc rgb 'black' title " + quoted("sum of the workers' own speeds") +
+         "\nset key off\nunset label\n";
 }
 
 // One experiment, from `top` to `bottom`, fractions of the height.
@@ -106,8 +113,8 @@ std::string panels(const ExperimentSummary& e, std::size_t number, const Limits&
   out += fmt::format("set lmargin at screen {}\nset rmargin at screen {}\n", kNames, kSpeedsEnd);
   out += fmt::format("set title {} offset 0,-0.6\nset xlabel 'samples/s (median; whiskers: least and most)'\n",
                      quoted(describe_slowdown(e.slowdown)));
-  out += fmt::format("set xrange [0:{}]\nset xtics {} format '%.0f'\nset ytics ({}) format '%s'\n", 1.35 * limits.speed,
-                     step_of(limits.speed, 6), names(e));
+  out += fmt::format("set xrange [0:{}]\nset xtics nomirror {} format '%.0f'\nset ytics nomirror ({})\n",
+                     1.35 * limits.speed, step_of(limits.speed, 6), marks(e, true));
   int failed = 0;
   for (std::size_t i = 0; i < e.rows.size(); ++i)
     if (!e.rows[i].measured()) out += fmt::format("set label {} ' failed' at 0,{} left\n", 10 + failed++, i);
@@ -116,16 +123,16 @@ std::string panels(const ExperimentSummary& e, std::size_t number, const Limits&
                        *e.sum_of_speeds);
   out += fmt::format(
       "plot {0} using ($2/2):1:(0):2:($1-0.36):($1+0.36):8 with boxxyerror fs solid lc rgb variable notitle"
-      ", {0} using 2:1:3:4 with xerrorbars pt 7 ps 0 lw 1 lc rgb 'black' notitle"
-      ", {0} using 4:1:9 with labels left offset 0.7,0 font ',10' notitle",
-      block);
-  if (number == 0) out += legend();
-  out += "\nunset arrow 1\nunset label\nset key off\n";
+      ", {0} using 2:1:3:4 with xerrorbars pt -1 lw 1 lc rgb 'black' notitle"
+      ", {0} using ({1}):1:9 with labels left offset 0.7,0 font ',10' notitle",
+      block, limits.speed);
+  out += "\nunset arrow 1\nunset label\n";
 
   out += fmt::format("set lmargin at screen {}\nset rmargin at screen {}\n", kAccuracies, kRightEnd);
   out += "set title ' '\nset xlabel 'test accuracy (mean; least and most)'\n";
-  out += fmt::format("set xrange [{}:{}]\nset xtics {} format '%g'\nset ytics format ''\n", limits.accuracy_min,
-                     limits.accuracy_max, step_of(limits.accuracy_max - limits.accuracy_min, 4));
+  out += fmt::format("set xrange [{}:{}]\nset xtics nomirror {} format '%g'\nset ytics nomirror ({})\n",
+                     limits.accuracy_min, limits.accuracy_max, step_of(limits.accuracy_max - limits.accuracy_min, 4),
+                     marks(e, false));
   out += fmt::format("plot {} using 5:1:6:7:8 with xerrorbars pt 7 ps 0.7 lw 1.5 lc rgb variable notitle\n", block);
   return out;
 }
@@ -142,12 +149,11 @@ std::string plot_script(const Comparison& c, const std::string& picture) {
       "set terminal svg noenhanced size {:.0f},{:.0f} font 'DejaVu Sans,Helvetica,Arial,sans-serif,12' "
       "background rgb 'white'\n"
       "set output {}\nset multiplot\n"
-      "set label 1 {} at screen 0.5,screen {:.5f} center font ',15'\n"
-      "set key at screen 0.5,screen {:.5f} center center horizontal maxrows 1 samplen 1.5 width 1 font ',11'\n"
-      "set border 3 lc rgb '#444444'\nset tics nomirror scale 0.5\nset grid xtics lc rgb '#dddddd' lt 1\n",
+      "set label 1 {} at screen 0.5,screen {:.5f} center font ',15'\n",
       kWidth, height, quoted(picture),
-      quoted(fmt::format("{}, {} workers, {} runs each", title(c), c.workers, c.repeats)), 1 - 22 / height,
-      1 - 52 / height);
+      quoted(fmt::format("{}, {} workers, {} run(s) of each", title(c), c.workers, c.repeats)), 1 - 22 / height);
+  out += legend(1 - 56 / height);
+  out += "set border 3 lc rgb '#444444'\nset tics nomirror scale 0.5\nset grid xtics lc rgb '#dddddd' lt 1\n";
   const Limits limits = limits_of(experiments);
   double y = kTop;
   for (std::size_t i = 0; i < experiments.size(); ++i) {
