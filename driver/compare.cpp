@@ -250,13 +250,16 @@ class CompareSession {
   void draw() const {
     if (!measured_anything()) return;
     const StopSignal anew;  // one that ended the comparison is no reason not to draw what there is
-    const fs::path script = folder_ / "compare.gnuplot";
-    write_whole(script, plot_script(comparison_, (folder_ / "compare.svg").string()));
+    const fs::path script = folder_ / "compare.gnuplot", picture = folder_ / "compare.svg";
+    write_whole(script, plot_script(comparison_, picture.string()));
     const ChildResult r = run_child("gnuplot", {script.string()}, {}, kShortTimeout);
+    if (r.succeeded()) return;
+    std::error_code ignored;
+    fs::remove(picture, ignored);  // half of one, or that of an overwritten comparison
     if (r.end == ChildResult::End::not_found)
       log_warning("there is no picture, for gnuplot is not installed (Debian: gnuplot-nox); 'gnuplot " +
                   script.string() + "' draws it later");
-    else if (!r.succeeded())
+    else
       log_warning("there is no picture: gnuplot: " + what_went_wrong(r, kShortTimeout));
   }
 

@@ -95,7 +95,7 @@ std::string legend(double middle) {
   std::string out = fmt::format(
       "set lmargin at screen 0.01\nset rmargin at screen 0.99\nset tmargin at screen {0:.5f}\nset bmargin at screen "
       "{1:.5f}\nunset border\nunset tics\nset xrange [0:1]\nset yrange [0:1]\n"
-      "set key center center horizontal maxrows 1 samplen 1.5 font ',11'\nplot NaN notitle",
+      "set key center center horizontal maxrows 1 samplen 1.5 font ',11'\nplot NaN notitle, ",
       middle + 0.01, middle - 0.01);
   for (const Kind& k : {kProportion, kOther, kStarpu, kAlone})
     out += fmt::format("keyentry with boxes fs solid lc rgb '{}' title {}, ", k.colour, quoted(k.name));

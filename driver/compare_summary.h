@@ -76,7 +76,7 @@ struct ExperimentSummary {
   std::vector<ComparisonRow> rows;               // in the order in which the rules first ran
 };
 
-struct Comparison {
+struct Comparison {                 // NOLINT(bugprone-exception-escape): nlohmann's moves do not throw
   nlohmann::ordered_json training;  // what all runs have in common, as summary.json has it; null before the first
   std::size_t workers = 0;          // of which each runs alone, once a repetition
   int repeats = 0;                  // that were asked for

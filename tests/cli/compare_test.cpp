@@ -137,10 +137,10 @@ TEST_F(Compare, LeavesATableAndWhereItCanAPicture) {
   EXPECT_EQ(o.out.rfind(table, 0), 0u);
   for (const char* word : {"small on synthetic", "worker 1 slowed 4x", "worker 0 alone", "uniform", "samples/s"})
     EXPECT_NE(table.find(word), std::string::npos) << word;
+  // Either the whole picture, or the one reason not to have one.
   const bool picture = fs::exists(folder() / "cmp" / "compare.svg");
   EXPECT_NE(picture, o.err.find("gnuplot is not installed") != std::string::npos) << o.err;
   if (!picture) return;
-  // Whole, for gnuplot may stop at an error halfway.
   const std::string svg = read(folder() / "cmp" / "compare.svg");
   EXPECT_NE(svg.find("worker 0 alone"), std::string::npos) << o.err;
   EXPECT_NE(svg.find("</svg>"), std::string::npos);
