@@ -15,10 +15,9 @@ PROGRAM = ROOT / "build/default/driver/prorata"
 MODELS = tempfile.TemporaryDirectory(prefix="prorata-models-")
 
 
-def train(*options, workers=2, scheduler="prorata", seed=1):
+def train(*options, workers=2, seed=1):
     """One run of `prorata train`; its summary.json."""
-    environment = dict(os.environ, STARPU_NCPU=str(workers), STARPU_SCHED=scheduler,
-                       STARPU_PERF_MODEL_DIR=MODELS.name)
+    environment = dict(os.environ, STARPU_NCPU=str(workers), STARPU_SCHED="prorata", STARPU_PERF_MODEL_DIR=MODELS.name)
     with tempfile.TemporaryDirectory() as out:
         command = [PROGRAM, "train", "--json", "--quiet", "--seed", str(seed), "--out", out, "--overwrite", *options]
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)

@@ -20,7 +20,8 @@ void apply(CLI::App& subcommand, const std::filesystem::path& file, const std::s
   if (!option) fail_at(file, v, "'prorata " + subcommand.get_name() + "' has no option --" + key);
   if (option->count() > 0) return;  // given on the command line
   try {
-    option->add_result(as_text(file, v));
+    const bool list = v.is_array() && option->get_items_expected_max() > 1;
+    for (const toml::value& one : list ? v.as_array() : toml::array{v}) option->add_result(as_text(file, one));
     option->run_callback();
   } catch (const CLI::Error& e) {
     fail_at(file, v, e.what());

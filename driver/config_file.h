@@ -1,5 +1,6 @@
 // Options from a TOML file, `--config FILE`: each key is the name of a long option without its dashes, at the top level
-// or in a table named like the subcommand. What the command line says wins.
+// or in a table named like the subcommand; an option that takes several values takes an array, too. What the command
+// line says wins.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -24,6 +24,7 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", PRORATA_VERSION);
 
   TrainOptions train;
+  CompareOptions compare;
   EvalOptions eval;
   CalibrateOptions calibrate;
   DevicesOptions devices;
@@ -34,6 +35,7 @@ int run(int argc, char** argv) {
   };
   const Subcommand subcommands[] = {
       {add_train(app, train), &train.common, [&] { return run_train(train); }},
+      {add_compare(app, compare), &compare.train.common, [&] { return run_compare(compare); }},
       {add_eval(app, eval), &eval.common, [&] { return run_eval(eval); }},
       {add_calibrate(app, calibrate), &calibrate.common, [&] { return run_calibrate(calibrate); }},
       {add_devices(app, devices), &devices.common, [&] { return run_devices(devices); }},

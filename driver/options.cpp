@@ -1,28 +1,52 @@
 #include "driver/options.h"
 
+#include "driver/compare_rules.h"
 #include "driver/data/dataset.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <map>
 
 namespace prorata {
 namespace {
 
-const std::map<std::string, prorata_balance> kBalances = {
+constexpr std::pair<const char*, prorata_balance> kBalances[] = {
     {"prorata", PRORATA_PRORATA}, {"uniform", PRORATA_UNIFORM}, {"dynamic", PRORATA_DYNAMIC}};
 
-const std::map<std::string, prorata_share> kShares = {{"count", PRORATA_COUNT}, {"size", PRORATA_SIZE}};
-const std::map<std::string, Consistency> kConsistencies = {
+constexpr std::pair<const char*, prorata_share> kShares[] = {{"count", PRORATA_COUNT}, {"size", PRORATA_SIZE}};
+constexpr std::pair<const char*, Consistency> kConsistencies[] = {
     {"asp", Consistency::asp}, {"ssp", Consistency::ssp}, {"bsp", Consistency::bsp}};
 
-template <class Value>
-const char* name_of(const std::map<std::string, Value>& names, Value wanted) {
-  for (const auto& [name, value] : names)
-    if (value == wanted) return name.c_str();
+template <class Named>
+const char* name_of(const Named& all, decltype(all[0].second) wanted) {
+  for (const auto& [name, value] : all)
+    if (value == wanted) return name;
   return "?";
 }
+
+template <class Named>
+std::vector<std::string> names_of(const Named& all) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : all) names.emplace_back(name);
+  return names;
+}
+
+// An option that is one of several names.
+template <class Named, class Value>
+void add_choice(CLI::App* sub, const std::string& option, const Named& all, Value& chosen, const std::string& what) {
+  sub->add_option_function<std::string>(
+         option,
+         [&all, &chosen](const std::string& wanted) {
+           for (const auto& [name, value] : all)
+             if (name == wanted) chosen = value;
+         },
+         what)
+      ->check(CLI::IsMember(names_of(all)))
+      ->default_str(name_of(all, chosen));
+}
+
+// The options that say what is trained, and how: `compare` hands them on to each of its runs.
+constexpr const char* kTrainingGroup = "Training";
 
 // A number within bounds; not-a-number and infinity are none.
 CLI::Validator between(double least, double most, bool open_at_least = false) {
@@ -131,8 +155,23 @@ const char* to_string(prorata_balance balance) { return name_of(kBalances, balan
 const char* to_string(prorata_share share) { return name_of(kShares, share); }
 const char* to_string(Consistency consistency) { return name_of(kConsistencies, consistency); }
 
-CLI::App* add_train(CLI::App& app, TrainOptions& o) {
-  CLI::App* sub = add_subcommand(app, "train", "Train a network", o.common);
+std::vector<std::string> balance_names() { return names_of(kBalances); }
+std::vector<std::string> share_names() { return names_of(kShares); }
+
+namespace {
+
+Slowdown parse_experiment(const std::string& text) {
+  if (text == "none") return {text, {}};
+  return {text, parse_slowdown(text)};
+}
+
+std::vector<std::string> or_none(std::vector<std::string> names) {
+  names.push_back("none");
+  return names;
+}
+
+void add_training(CLI::App* sub, TrainOptions& o) {
+  sub->option_defaults()->group(kTrainingGroup);
   add_data(sub, o.data);
   sub->add_option("--epochs", o.epochs, "Passes over the training set; default: the network's")
       ->check(CLI::Range(1, 1000000))
@@ -154,25 +193,9 @@ CLI::App* add_train(CLI::App& app, TrainOptions& o) {
                   "The learning rate over the run: falling to 0 as a cosine, or constant")
       ->check(CLI::IsMember({"cosine", "constant"}))
       ->capture_default_str();
-  sub->add_option("--seed", o.seed, "Of the initial weights and the order of samples")
-      ->check(whole_number)
-      ->capture_default_str();
-  sub->add_option_function<std::string>(
-         "--balance", [&o](const std::string& name) { o.balance = kBalances.at(name); },
-         "How mini-batches are dealt: in proportion to speed, the same to each, or to whoever is free")
-      ->check(CLI::IsMember({"prorata", "uniform", "dynamic"}))
-      ->default_str("prorata");
-  sub->add_option_function<std::string>(
-         "--share", [&o](const std::string& name) { o.share = kShares.at(name); },
-         "What is in proportion to speed: the number of mini-batches, or their size")
-      ->check(CLI::IsMember({"count", "size"}))
-      ->default_str("count");
-  sub->add_option_function<std::string>(
-         "--consistency", [&o](const std::string& name) { o.consistency = kConsistencies.at(name); },
-         "When parameters are updated: by each mini-batch at once (asp), so within a bound on staleness (ssp), or in "
-         "steps of all workers together (bsp)")
-      ->check(CLI::IsMember({"asp", "ssp", "bsp"}))
-      ->default_str("asp");
+  add_choice(sub, "--consistency", kConsistencies, o.consistency,
+             "When parameters are updated: by each mini-batch at once (asp), so within a bound on staleness (ssp), or in "
+             "steps of all workers together (bsp)");
   sub->add_option("--staleness", o.staleness,
                   "Bound of ssp: updates by others between a mini-batch's begin and its own; default: the workers")
       ->check(CLI::Range(0, 1000000))
@@ -196,13 +219,81 @@ CLI::App* add_train(CLI::App& app, TrainOptions& o) {
   sub->add_flag("--deterministic,!--no-deterministic", o.deterministic,
                 "Use the first implementation of every operation rather than the fastest, so that a run with one "
                 "worker gives the same bits each time; default: with one worker");
-  add_slowdown(sub, o.slowdown);
-  sub->add_option("--out", o.out, "Run directory; default: runs/<model>-<time>")->type_name("DIR");
+  sub->option_defaults()->group("Options");
+}
+
+void add_run_directory(CLI::App* sub, TrainOptions& o, const std::string& usual) {
+  sub->add_option("--out", o.out, "Run directory; default: runs/" + usual + "-<time>")->type_name("DIR");
   sub->add_flag("--overwrite", o.overwrite, "Use the run directory even if it is not empty");
+}
+
+}  // namespace
+
+CLI::App* add_train(CLI::App& app, TrainOptions& o) {
+  CLI::App* sub = add_subcommand(app, "train", "Train a network", o.common);
+  add_training(sub, o);
+  sub->add_option("--seed", o.seed, "Of the initial weights and the order of samples")
+      ->check(whole_number)
+      ->capture_default_str();
+  add_choice(sub, "--balance", kBalances, o.balance,
+             "How mini-batches are dealt: in proportion to speed, the same to each, or to whoever is free");
+  add_choice(sub, "--share", kShares, o.share,
+             "What is in proportion to speed: the number of mini-batches, or their size");
+  add_slowdown(sub, o.slowdown);
+  add_run_directory(sub, o, "<model>");
   sub->add_option("--progress", o.progress, "A live line: auto (on a terminal), on, off")
       ->check(CLI::IsMember({"auto", "on", "off"}))
       ->capture_default_str();
   return sub;
+}
+
+CLI::App* add_compare(CLI::App& app, CompareOptions& o) {
+  CLI::App* sub = add_subcommand(app, "compare", "The same training under several rules, in turns", o.train.common);
+  o.app = sub;
+  add_training(sub, o.train);
+  sub->add_option_function<std::vector<std::string>>(
+         "--slowdown",
+         [&o](const std::vector<std::string>& texts) {
+           o.slowdowns.clear();
+           for (const std::string& text : texts) o.slowdowns.push_back(parse_experiment(text));
+         },
+         "An experiment: kernels of CPU worker W take F times as long; 'none': as they are. Several: one after the "
+         "other")
+      ->default_str("1:4")
+      ->type_name("W:F[,W:F]...");
+  sub->add_option("--balances", o.balances, "Of our rules those to run; default: all")
+      ->check(CLI::IsMember(or_none(labels(our_rules()))))
+      ->delimiter(',')
+      ->type_name("LIST");
+  const std::string usual = CLI::detail::join(labels(usual_starpu_rules()), ",");
+  sub->add_option("--schedulers", o.schedulers,
+                  "Of StarPU's policies (STARPU_SCHED=help lists them) those to run, or none; default: " + usual)
+      ->check(CLI::IsMember(or_none(labels(starpu_rules()))).description(""))
+      ->delimiter(',')
+      ->type_name("LIST");
+  sub->add_option("--repeats", o.repeats, "Runs of each rule, with seeds from 1 on")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str()
+      ->type_name("N");
+  sub->add_option("--warmup", o.warmup, "Epochs of each rule's first run, which fills its models and does not count")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str()
+      ->type_name("N");
+  sub->add_option("--timeout", o.timeout, "Seconds after which a run is ended and counts as failed")
+      ->check(between(0, 1e6, true))
+      ->capture_default_str()
+      ->type_name("SECONDS");
+  add_run_directory(sub, o.train, "compare");
+  return sub;
+}
+
+std::vector<std::string> training_arguments(const CLI::App& subcommand) {
+  std::vector<std::string> arguments;
+  for (const CLI::Option* option : subcommand.get_options())
+    if (option->get_group() == kTrainingGroup)
+      for (const std::string& value : option->results())
+        arguments.push_back("--" + option->get_lnames().front() + "=" + value);
+  return arguments;
 }
 
 CLI::App* add_eval(CLI::App& app, EvalOptions& o) {

@@ -58,6 +58,22 @@ struct TrainOptions {
   std::string progress = "auto";
 };
 
+// Workers that are made slower than they are, as a user writes it and as it was understood.
+struct Slowdown {
+  std::string text;  // "none": all are as they are
+  std::vector<std::pair<int, double>> factors;
+};
+
+struct CompareOptions {
+  TrainOptions train;  // what all runs have in common; of the rest only `common`, `out` and `overwrite` are used
+  const CLI::App* app = nullptr;  // the subcommand, whose training_arguments() each run gets
+  std::vector<Slowdown> slowdowns = {{"1:4", {{1, 4}}}};
+  std::vector<std::string> balances, schedulers;  // labels; empty: all of ours, the usual ones of StarPU's
+  int repeats = 3;
+  int warmup = 1;        // epochs
+  double timeout = 900;  // seconds
+};
+
 struct EvalOptions {
   CommonOptions common;
   DataOptions data;
@@ -84,6 +100,7 @@ struct DevicesOptions {
 
 // Add the subcommands with their options to the program. The structs must outlive `app`.
 CLI::App* add_train(CLI::App& app, TrainOptions& options);
+CLI::App* add_compare(CLI::App& app, CompareOptions& options);
 CLI::App* add_eval(CLI::App& app, EvalOptions& options);
 CLI::App* add_calibrate(CLI::App& app, CalibrateOptions& options);
 CLI::App* add_devices(CLI::App& app, DevicesOptions& options);
@@ -98,8 +115,17 @@ const char* to_string(prorata_balance balance);
 const char* to_string(prorata_share share);
 const char* to_string(Consistency consistency);
 
+// The values of --balance and --share.
+std::vector<std::string> balance_names();
+std::vector<std::string> share_names();
+
+// What was given, on the command line or in a file, of the options that `train` and `compare` share: arguments that say
+// the same to `train`.
+std::vector<std::string> training_arguments(const CLI::App& subcommand);
+
 // The subcommands. Each returns the exit code; results on standard output.
 int run_train(const TrainOptions& options);
+int run_compare(const CompareOptions& options);
 int run_eval(const EvalOptions& options);
 int run_calibrate(const CalibrateOptions& options);
 int run_devices(const DevicesOptions& options);

@@ -39,8 +39,9 @@ void SizeLedger::open_round(double now) {
     round.seconds.push_back(w.time.able() ? w.time.seconds(equal) : INFINITY);
   }
   std::vector<std::int64_t> best = partition_size(all, step_);
-  const bool comparable = std::accumulate(sizes_.begin(), sizes_.end(), std::int64_t{0}) ==
-                          std::accumulate(best.begin(), best.end(), std::int64_t{0});
+  bool comparable = std::accumulate(sizes_.begin(), sizes_.end(), std::int64_t{0}) ==
+                    std::accumulate(best.begin(), best.end(), std::int64_t{0});
+  for (std::size_t w = 0; w < workers_.size(); ++w) comparable &= sizes_[w] <= workers_[w].most;
   round.kept = comparable && sizes_ != best &&
                !worth_changing(sizes_made_by_, round.seconds, makespan(all, sizes_), makespan(all, best));
   if (!round.kept) {

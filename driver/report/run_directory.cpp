@@ -25,13 +25,30 @@ fs::path fresh_directory(const std::string& model) {
 
 }  // namespace
 
-RunDirectory::RunDirectory(const std::optional<fs::path>& wanted, const std::string& model, bool overwrite)
-    : path_(wanted ? *wanted : fresh_directory(model)) {
+fs::path make_result_folder(const std::optional<fs::path>& wanted, const std::string& name, bool overwrite) {
+  const fs::path path = wanted ? *wanted : fresh_directory(name);
   std::error_code error;
-  if (fs::exists(path_, error) && !fs::is_directory(path_, error))
-    throw InputError(path_.string() + ": is a file; --out must name a folder");
-  if (fs::is_directory(path_, error) && !fs::is_empty(path_, error) && !overwrite)
-    throw InputError(path_.string() + ": is not empty; name another folder with --out, or give --overwrite");
+  if (fs::exists(path, error) && !fs::is_directory(path, error))
+    throw InputError(path.string() + ": is a file; --out must name a folder");
+  if (fs::is_directory(path, error) && !fs::is_empty(path, error) && !overwrite)
+    throw InputError(path.string() + ": is not empty; name another folder with --out, or give --overwrite");
+  fs::create_directories(path, error);
+  if (error) throw InputError(path.string() + ": cannot be made: " + error.message() + "; name another with --out");
+  return path;
+}
+
+void write_whole(const fs::path& file, const std::string& content) {
+  const fs::path temporary = file.string() + ".tmp";
+  std::ofstream out(temporary, std::ios::trunc | std::ios::binary);
+  out << content;
+  out.close();
+  if (!out) throw std::runtime_error(temporary.string() + ": cannot be written; is the disk full?");
+  fs::rename(temporary, file);
+}
+
+RunDirectory::RunDirectory(const std::optional<fs::path>& wanted, const std::string& model, bool overwrite)
+    : path_(make_result_folder(wanted, model, overwrite)) {
+  std::error_code error;
   fs::create_directories(path_ / "checkpoint", error);
   if (error) throw InputError(path_.string() + ": cannot be made: " + error.message() + "; name another with --out");
   // What an overwritten run left must not pass for this one's.
@@ -49,13 +66,7 @@ void RunDirectory::append_metrics(const nlohmann::ordered_json& line) {
 }
 
 void RunDirectory::write_summary(const nlohmann::ordered_json& summary) {
-  const fs::path file = path_ / "summary.json";
-  const fs::path temporary = path_ / "summary.json.tmp";
-  std::ofstream out(temporary, std::ios::trunc);
-  out << summary.dump(2) << "\n";
-  out.close();
-  if (!out) throw std::runtime_error(temporary.string() + ": cannot be written; is the disk full?");
-  fs::rename(temporary, file);
+  write_whole(path_ / "summary.json", summary.dump(2) + "\n");
 }
 
 }  // namespace prorata

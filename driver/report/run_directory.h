@@ -9,10 +9,17 @@
 
 namespace prorata {
 
+// Makes a folder for results: `wanted`, or runs/<name>-<time>. InputError: it is there and not empty and `overwrite` is
+// false, or it cannot be made.
+std::filesystem::path make_result_folder(const std::optional<std::filesystem::path>& wanted, const std::string& name,
+                                         bool overwrite);
+
+// Written under another name and renamed: it is there whole or not at all.
+void write_whole(const std::filesystem::path& file, const std::string& content);
+
 class RunDirectory {
  public:
-  // Makes it: `wanted`, or runs/<model>-<time>. InputError: it is there and not empty and `overwrite` is false, or it
-  // cannot be made.
+  // Makes it, as make_result_folder().
   RunDirectory(const std::optional<std::filesystem::path>& wanted, const std::string& model, bool overwrite);
 
   const std::filesystem::path& path() const { return path_; }
@@ -20,7 +27,6 @@ class RunDirectory {
 
   // One line of metrics.jsonl, written at once.
   void append_metrics(const nlohmann::ordered_json& line);
-  // Written under another name and renamed: it is there whole or not at all.
   void write_summary(const nlohmann::ordered_json& summary);
 
  private:

@@ -7,8 +7,13 @@ namespace {
 using Words = std::vector<std::string>;
 
 TEST_F(Program, HelpAndVersionNeedNothingElse) {
-  for (const Words& a :
-       std::vector<Words>{{"--help"}, {"train", "--help"}, {"eval", "--help"}, {"devices", "--help"}, {"calibrate", "--help"}, {"--version"}}) {
+  for (const Words& a : std::vector<Words>{{"--help"},
+                                           {"train", "--help"},
+                                           {"compare", "--help"},
+                                           {"eval", "--help"},
+                                           {"devices", "--help"},
+                                            {"calibrate", "--help"},
+                                           {"--version"}}) {
     const Output o = run(a);
     EXPECT_EQ(o.code, 0);
     EXPECT_NE(o.out, "");

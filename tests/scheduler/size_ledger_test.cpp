@@ -77,9 +77,10 @@ TEST(SizeLedger, SizesAreInProportionToSpeedAndAddUpToAStep) {
   ledger.set_time(0, linear(0, 1e-5));
   ledger.set_time(1, linear(0, 4e-5));
   ledger.begin(60000, 128, 1024, {128, 128});
-  EXPECT_EQ(ledger.next(0, 0), 102);
-  EXPECT_EQ(ledger.next(1, 0), 26);
-  EXPECT_EQ(ledger.sizes(), (Sizes{102, 26}));
+  // 102 and 26 would end after 1.04 ms, 103 and 25 do after 1.03.
+  EXPECT_EQ(ledger.next(0, 0), 103);
+  EXPECT_EQ(ledger.next(1, 0), 25);
+  EXPECT_EQ(ledger.sizes(), (Sizes{103, 25}));
   EXPECT_EQ(ledger.remaining(), 60000 - 128);
 }
 
@@ -156,8 +157,8 @@ TEST(SizeLedger, FollowsAWorkerThatBecomesSlowFromTheNextRoundOn) {
   ledger.set_time(1, linear(0, 4e-5));
   EXPECT_EQ(ledger.next(0, 1), 64) << "in mid-round sizes stay";
   EXPECT_EQ(ledger.next(1, 1), 64);
-  EXPECT_EQ(ledger.next(0, 2), 102);
-  EXPECT_EQ(ledger.next(1, 2), 26);
+  EXPECT_EQ(ledger.next(0, 2), 103);
+  EXPECT_EQ(ledger.next(1, 2), 25);
 }
 
 TEST(SizeLedger, KeepsSizesThatAreNotWorthChanging) {
