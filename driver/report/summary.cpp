@@ -138,6 +138,14 @@ Json Summary::json() const {
   return root;
 }
 
+// By the shares of the last round.
+bool Summary::too_slow(const WorkerSummary& w) const {
+  if (rounds.empty()) return false;
+  const std::vector<std::int64_t>& shares = rounds.back().shares;
+  const auto i = static_cast<std::size_t>(&w - workers.data());
+  return i < shares.size() && shares[i] == 0 && std::accumulate(shares.begin(), shares.end(), std::int64_t{0}) > 0;
+}
+
 StalenessHistogram Summary::staleness() const {
   StalenessHistogram all;
   for (const WorkerSummary& w : workers) all.merge(w.staleness);
@@ -156,10 +164,10 @@ std::string Summary::text() const {
   line(fmt::format("  staleness      mean {:.2f}, p95 {}, max {}", all.mean(), all.percentile(0.95), all.max()));
   for (const WorkerSummary& w : workers)
     line(fmt::format(
-        "  worker {} {:<16} {:5.1f} %  {:6} mini-batches  {:8.0f} samples/s  busy {:3.0f} %  staleness {:.2f}{}", w.id,
+        "  worker {} {:<16} {:5.1f} %  {:6} mini-batches  {:8.0f} samples/s  busy {:3.0f} %  staleness {:.2f}{}{}", w.id,
         w.name, 100 * rate(static_cast<double>(w.samples), static_cast<double>(samples)), w.minibatches,
         rate(static_cast<double>(w.samples), w.minibatch_seconds), 100 * rate(w.busy_seconds, wall_seconds),
-        w.staleness.mean(), w.slowdown > 1 ? fmt::format("  (emulated: slowed {:g}x)", w.slowdown) : ""));
+        w.staleness.mean(), too_slow(w) ? "  (too slow to help: no share)" : "", w.slowdown > 1 ? fmt::format("  (emulated: slowed {:g}x)", w.slowdown) : ""));
   return out;
 }
 

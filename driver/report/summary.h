@@ -70,6 +70,9 @@ struct Summary {
   StalenessHistogram staleness() const;
   nlohmann::ordered_json json() const;
   std::string text() const;  // some lines for a person
+
+ private:
+  bool too_slow(const WorkerSummary& worker) const;
 };
 
 }  // namespace prorata

@@ -6,7 +6,7 @@
 #include "models/random.h"
 #include "scheduler/policy.h"
 #include "tests/starpu_fixture.h"
-#include "tests/tiny_networks.h"
+#include "tests/training_fixture.h"
 
 #include <gtest/gtest.h>
 
@@ -16,58 +16,8 @@
 namespace prorata {
 namespace {
 
+using test::Fixture;
 using test::WithStarpu;
-
-constexpr SgdStep kStep{.learning_rate = 0.05f, .momentum = 0.9f, .weight_decay = 0};
-
-struct Fixture {
-  Fixture(std::size_t samples, std::int32_t batch, std::size_t replicas)
-      : Fixture(samples, TrainerOptions{.batch = batch, .replicas = replicas}) {}
-  Fixture(std::size_t samples, const TrainerOptions& options)
-      : data(make(samples)),
-        handles(data),
-        network(test::small_mlp(), 1),
-        trainer(network, options),
-        order(samples) {
-    std::iota(order.begin(), order.end(), 0u);
-    Random(1, 7).shuffle(order);
-  }
-
-  static Samples make(std::size_t samples) {
-    Random random(2, 8);
-    Samples s;
-    for (std::size_t i = 0; i < samples; ++i) {
-      s.labels.push_back(static_cast<std::uint8_t>(random.below(3)));
-      for (int f = 0; f < 16; ++f) s.images.push_back(static_cast<std::uint8_t>(random.below(256)));
-    }
-    return s;
-  }
-
-  void run(prorata_balance balance, std::function<bool(const MinibatchResult&)> record) {
-    const Pass pass{.kind = GroupKind::train,
-                    .data = handles.source(),
-                    .order = order,
-                    .step = [](std::size_t) { return kStep; },
-                    .balance = balance,
-                    .round = 0,
-                    .record = std::move(record)};
-    trainer.run(
-        pass, [] { return false; }, [] {});
-  }
-
-  std::vector<float> parameters() const {
-    std::vector<float> all;
-    for (std::size_t i = 0; i < network.depth(); ++i)
-      if (auto* b = network.parameters(i)) all.insert(all.end(), b->values.span().begin(), b->values.span().end());
-    return all;
-  }
-
-  Samples data;
-  SampleHandles handles;
-  Network network;
-  Trainer trainer;
-  std::vector<std::uint32_t> order;
-};
 
 struct Case {
   prorata_balance balance;
@@ -308,6 +258,77 @@ TEST_F(WithStarpu, StopsInSteps) {
   f.run(PRORATA_PRORATA, [&](const MinibatchResult&) { return ++minibatches < 10; });
   EXPECT_GE(minibatches, 10u);
   EXPECT_LE(minibatches, 12u);
+}
+
+// Sizes of their own, weighed by samples: the step is the one of a single mini-batch with all samples of the union,
+// though one worker has many more of them than the other.
+TEST_F(WithStarpu, StepOfUnequalMinibatchesIsThatOfOneMinibatchWithAllTheirSamples) {
+  constexpr std::size_t kSamples = 2000;
+  std::vector<float> unequal;
+  {
+    start(2, "prorata", {{1, 100.0}});
+    Fixture f(kSamples, {.batch = 20, .replicas = 2, .consistency = Consistency::bsp, .share = PRORATA_SIZE});
+    std::vector<std::uint32_t> sizes;
+    for (int epoch = 0; epoch < 2; ++epoch)
+      f.run(PRORATA_PRORATA, [&](const MinibatchResult& m) {
+        sizes.push_back(m.samples);
+        return true;
+      });
+    EXPECT_EQ(f.network.parameters(0)->version, 2 * kSamples / 40);
+    EXPECT_NE(*std::max_element(sizes.begin(), sizes.end()), *std::min_element(sizes.begin(), sizes.end()))
+        << "all sizes were alike, so nothing is shown";
+    unequal = f.parameters();
+  }
+  start(1);
+  Fixture f(kSamples, 40, 1);
+  for (int epoch = 0; epoch < 2; ++epoch) f.run(PRORATA_PRORATA, [](const MinibatchResult&) { return true; });
+  const std::vector<float> one = f.parameters();
+  double largest = 0;
+  for (std::size_t i = 0; i < one.size(); ++i) largest = std::max<double>(largest, std::abs(one[i] - unequal[i]));
+  // Floats added in another order, over 100 steps. Averaging without weights makes 1e-1.
+  EXPECT_LT(largest, 2e-4);
+}
+
+TEST_F(WithStarpu, SizesUseEachSampleOnceAndTheSlowedWorkerHasSmallerOnes) {
+  start(2, "prorata", {{1, 100.0}});
+  Fixture f(20001, {.batch = 32, .replicas = 2, .share = PRORATA_SIZE});
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    std::vector<int> used(20001, 0);
+    std::uint64_t samples[2] = {0, 0}, minibatches[2] = {0, 0};
+    f.run(PRORATA_PRORATA, [&](const MinibatchResult& m) {
+      for (std::uint32_t i : m.indices) ++used[i];
+      EXPECT_LE(m.samples, 64u);
+      samples[m.worker] += m.samples;
+      ++minibatches[m.worker];
+      return true;
+    });
+    EXPECT_EQ(std::count(used.begin(), used.end(), 1), 20001);
+    if (epoch == 0) continue;  // in which speeds become known
+    EXPECT_LT(samples[1] * 4, samples[0]);
+    EXPECT_LT(samples[1] * minibatches[0], samples[0] * minibatches[1]) << "its mini-batches are not smaller";
+  }
+}
+
+TEST(LargestBatch, IsWhatTheMemoryHasRoomFor) {
+  EXPECT_EQ(largest_batch(1000, 1, 100, 9, 1000), 100u);
+  EXPECT_EQ(largest_batch(1000, 1, 100, 9, 64), 64u);
+  EXPECT_EQ(largest_batch(1000, 4, 100, 50, 64), 3u);
+  EXPECT_EQ(largest_batch(1000, 20, 100, 50, 64), 0u) << "not even the parameters";
+}
+
+TEST_F(WithStarpu, SizesRespectTheRoomOfTheMemory) {
+  ::setenv("STARPU_LIMIT_CPU_MEM", "1", 1);  // MiB; a sample of the network takes 216 bytes, the parameters next to none
+  start(2);
+  ::unsetenv("STARPU_LIMIT_CPU_MEM");
+  constexpr std::int32_t kBatch = 4000;  // 8000 samples for both, where there is room for about 2400 each
+  Fixture f(20000, {.batch = kBatch, .replicas = 2, .share = PRORATA_SIZE});
+  std::uint64_t samples = 0;
+  f.run(PRORATA_PRORATA, [&](const MinibatchResult& m) {
+    EXPECT_LE(m.samples, 2600u);
+    samples += m.samples;
+    return true;
+  });
+  EXPECT_EQ(samples, 20000u);
 }
 
 TEST(CorrectedMomentum, LeavesOneMinusMomentumInTheRatioOfTheOverlap) {
