@@ -38,9 +38,7 @@ const Codelet apply_compensated_gradient{"apply_compensated_gradient",
                                          footprint_of<ApplyCompensatedGradientArgs>(),
                                          {{"loops", cpu<compensated_sgd>}}};
 
-const Codelet accumulate_gradient{"accumulate_gradient",
-                                  {STARPU_RW, STARPU_R},
-                                  footprint_of<AccumulateGradientArgs>(),
-                                  {{"loops", cpu<accumulate>}}};
+const Codelet accumulate_gradient{
+    "accumulate_gradient", {STARPU_RW, STARPU_R}, footprint_of<AccumulateGradientArgs>(), {{"loops", cpu<accumulate>}}};
 
 }  // namespace prorata

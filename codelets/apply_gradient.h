@@ -5,9 +5,10 @@
 //     params = params - learning_rate * velocity.
 // `weight` is what the gradient counts for: less than 1 for one that is stale, or of fewer samples than others.
 //
-// apply_compensated_gradient puts  gradient + compensation * gradient^2 * (params - snapshot)  in place of the gradient,
-// element by element: what it would be on the parameters of now, rather than on the snapshot that it was computed on
-// (DC-ASGD, Zheng et al., 1609.08326, equation 10: the diagonal of gradient x gradient stands for the Hessian).
+// apply_compensated_gradient puts  gradient + compensation * gradient^2 * (params - snapshot)  in place of the
+// gradient, element by element: what it would be on the parameters of now, rather than on the snapshot that it was
+// computed on (DC-ASGD, Zheng et al., 1609.08326, equation 10: the diagonal of gradient x gradient stands for the
+// Hessian).
 //
 // accumulate_gradient:  sum = weight * gradient where `first`, else sum + weight * gradient.
 #pragma once

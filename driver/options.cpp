@@ -193,9 +193,10 @@ void add_training(CLI::App* sub, TrainOptions& o) {
                   "The learning rate over the run: falling to 0 as a cosine, or constant")
       ->check(CLI::IsMember({"cosine", "constant"}))
       ->capture_default_str();
-  add_choice(sub, "--consistency", kConsistencies, o.consistency,
-             "When parameters are updated: by each mini-batch at once (asp), so within a bound on staleness (ssp), or in "
-             "steps of all workers together (bsp)");
+  add_choice(
+      sub, "--consistency", kConsistencies, o.consistency,
+      "When parameters are updated: by each mini-batch at once (asp), so within a bound on staleness (ssp), or in "
+      "steps of all workers together (bsp)");
   sub->add_option("--staleness", o.staleness,
                   "Bound of ssp: updates by others between a mini-batch's begin and its own; default: the workers")
       ->check(CLI::Range(0, 1000000))
@@ -212,8 +213,7 @@ void add_training(CLI::App* sub, TrainOptions& o) {
   sub->add_option("--round", o.round, "Mini-batches that are dealt at a time; default: 8 a worker")
       ->check(CLI::Range(1, 1000000))
       ->type_name("N");
-  sub->add_option("--replicas", o.replicas,
-                  "Mini-batches in flight; default: the workers")
+  sub->add_option("--replicas", o.replicas, "Mini-batches in flight; default: the workers")
       ->check(CLI::Range(1, 4096))
       ->type_name("N");
   sub->add_flag("--deterministic,!--no-deterministic", o.deterministic,

@@ -82,7 +82,8 @@ Summary describe_run(const TrainOptions& o, const NetworkSpec& spec, const Runti
   if (o.share == PRORATA_SIZE &&
       (o.balance != PRORATA_PRORATA || runtime.scheduler() != starpu_prorata_policy.policy_name))
     throw InputError(
-        "--share size needs --balance prorata and STARPU_SCHED=prorata: it is that policy which gives each worker a size "
+        "--share size needs --balance prorata and STARPU_SCHED=prorata: it is that policy which gives each worker a "
+        "size "
         "of its own");
   if (o.share == PRORATA_SIZE && o.replicas)
     throw InputError("--replicas does not go with --share size: each worker has one mini-batch in flight");
@@ -124,9 +125,8 @@ class TrainingRun {
         progress_(Progress::choose(options.progress, options.common.quiet)) {
     order_.resize(data.train.size());
     price();
-    summary.effective_momentum = options.momentum_correction
-                                     ? corrected_momentum(summary.momentum, trainer_.overlapping())
-                                     : summary.momentum;
+    summary.effective_momentum =
+        options.momentum_correction ? corrected_momentum(summary.momentum, trainer_.overlapping()) : summary.momentum;
   }
 
   void run() {

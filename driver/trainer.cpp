@@ -35,9 +35,11 @@ std::vector<std::uint32_t> room_for(const Network& network, std::uint32_t wanted
   for (unsigned w = 0; w < workers; ++w) {
     const unsigned node = starpu_worker_get_memory_node(w);
     const starpu_ssize_t room = starpu_memory_get_available(node);  // below 0: StarPU was told of no bound
+    constexpr double kForReplicas = 0.8;  // the rest is for what StarPU and evaluation need beside them
     most.push_back(room < 0 ? wanted
-                            : largest_batch(static_cast<double>(room), on_node[node], static_cast<double>(bytes.fixed),
-                                            static_cast<double>(bytes.per_sample), wanted));
+                            : largest_batch(kForReplicas * static_cast<double>(room), on_node[node],
+                                            static_cast<double>(bytes.fixed), static_cast<double>(bytes.per_sample),
+                                            wanted));
   }
   return most;
 }
@@ -52,10 +54,10 @@ Trainer::Trainer(Network& network, const TrainerOptions& options)
   if (options.share == PRORATA_SIZE)
     most_ = room_for(network, static_cast<std::uint32_t>(options.batch) * starpu_worker_get_count());
   for (std::uint32_t most : most_)
-    replicas_.push_back(std::make_unique<Replica>(network, std::max<std::int32_t>(1, static_cast<std::int32_t>(most)),
-                                                  alone || synchronous ? Overlap::never : Overlap::possible,
-                                                  [this](Replica& r) { finished(r); },
-                                                  synchronous ? Update::later : Update::at_once, options.remedies));
+    replicas_.push_back(std::make_unique<Replica>(
+        network, std::max<std::int32_t>(1, static_cast<std::int32_t>(most)),
+        alone || synchronous ? Overlap::never : Overlap::possible, [this](Replica& r) { finished(r); },
+        synchronous ? Update::later : Update::at_once, options.remedies));
 }
 
 Trainer::~Trainer() = default;

@@ -5,8 +5,8 @@
 // thread. What a pass keeps is guarded by one mutex, held for a few instructions a mini-batch.
 //
 // Consistency. `asp`: whatever replica is at rest is submitted again. `ssp`: only while the bound on staleness holds
-// (driver/staleness_bound.h). `bsp`: in steps; all replicas are submitted, and when all are done one update is made from
-// their gradients (models/synchronous_update.h).
+// (driver/staleness_bound.h). `bsp`: in steps; all replicas are submitted, and when all are done one update is made
+// from their gradients (models/synchronous_update.h).
 //
 // Share by size. Each replica belongs to one worker, and the policy says how many samples its next mini-batch has; the
 // gradient counts for as many samples as it is of (Moreno-Alvarez et al., 10.1007/s11227-022-04399-2). A replica is
@@ -97,7 +97,7 @@ class Trainer {
   std::size_t next_sample_ = 0;
   std::uint64_t sequence_ = 0;
   std::vector<Replica*> resting_;
-  std::vector<Replica*> step_;  // bsp: of the step in flight, in the order of their mini-batches
+  std::vector<Replica*> step_;     // bsp: of the step in flight, in the order of their mini-batches
   std::size_t first_of_step_ = 0;  // its first mini-batch
   StalenessBound bound_;
   // Mini-batches and updates in flight, and whoever is about to submit more. The pass ends when it is 0.
@@ -106,8 +106,8 @@ class Trainer {
   std::exception_ptr error_;
 };
 
-// The largest mini-batch, of at most `wanted` samples, for each of `replicas` in a memory that has `room` bytes for them,
-// where a replica needs `fixed` bytes, and `per_sample` a sample. 0: not even for one sample.
+// The largest mini-batch, of at most `wanted` samples, for each of `replicas` in a memory that has `room` bytes for
+// them, where a replica needs `fixed` bytes, and `per_sample` a sample. 0: not even for one sample.
 std::uint32_t largest_batch(double room, std::size_t replicas, double fixed, double per_sample, std::uint32_t wanted);
 
 // What the momentum is to be so that with the implicit one of asynchronous updates it acts as `wanted`. Each of n

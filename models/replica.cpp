@@ -40,7 +40,9 @@ Replica::Replica(Network& network, std::int32_t batch, Overlap overlap, std::fun
 Replica::~Replica() = default;
 
 Replica::Bytes Replica::bytes(const Network& network) {
-  Bytes bytes{.fixed = 0, .per_sample = static_cast<std::size_t>(network.spec().input.size()) * sizeof(float)};
+  Bytes bytes{.fixed = 0,
+              .per_sample =
+                  static_cast<std::size_t>(network.spec().input.size()) * sizeof(float) + sizeof(std::int32_t)};
   for (std::size_t i = 0; i < network.depth(); ++i) {
     const Operation& op = network.operation(i);
     bytes.fixed += 2 * op.parameter_count() * sizeof(float);
@@ -77,10 +79,8 @@ void Replica::plan_loss(Group& group) {
 // Without a snapshot nothing is ever stale, and there is nothing to compensate.
 void Replica::plan_apply(Group& g, std::size_t i) {
   ParameterBlock* block = network_.parameters(i);
-  const ApplyGradientArgs plain{.shape = {static_cast<std::int32_t>(block->values.count)},
-                                .learning_rate = 0,
-                                .momentum = 0,
-                                .weight_decay = 0};
+  const ApplyGradientArgs plain{
+      .shape = {static_cast<std::int32_t>(block->values.count)}, .learning_rate = 0, .momentum = 0, .weight_decay = 0};
   const starpu_data_handle_t params = block->values_handle.get(), velocity = block->velocity_handle.get(),
                              gradient = layers_[i].dparams.get();
   blocks_[i].apply =

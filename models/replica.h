@@ -96,8 +96,8 @@ class Replica {
   Replica& operator=(const Replica&) = delete;
 
   // Submits the training of the samples `indices` of `data`; they must stay where they are until done.
-  // `sequence`: groups are begun in this order. `worker`: the one that is to do it under the policy `prorata`; -1: whose
-  // turn it is. Throws std::runtime_error if StarPU refuses a task.
+  // `sequence`: groups are begun in this order. `worker`: the one that is to do it under the policy `prorata`; -1:
+  // whose turn it is. Throws std::runtime_error if StarPU refuses a task.
   void submit_training(const DataSource& data, std::span<const std::uint32_t> indices, std::uint64_t sequence,
                        const SgdStep& step, int worker = -1);
   // The same for a forward pass on the shared parameters themselves, which nothing may be updating meanwhile.

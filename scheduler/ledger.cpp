@@ -39,7 +39,9 @@ double Ledger::expected_seconds(const Worker& worker, double now) const {
 
 void Ledger::open_round() {
   // What would be less than a round at the end is part of the last one: few mini-batches make poor shares.
-  left_in_round_ = in_steps_ ? std::min(remaining_, round_size_) : remaining_ < 2 * round_size_ ? remaining_ : round_size_;
+  left_in_round_ = in_steps_                      ? std::min(remaining_, round_size_)
+                   : remaining_ < 2 * round_size_ ? remaining_
+                                                  : round_size_;
   untouched_ = true;
   if (left_in_round_ <= 0) return;
 

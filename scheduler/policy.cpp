@@ -129,7 +129,7 @@ struct Policy {
     sizes = std::make_unique<SizeLedger>(workers.size());
     update_speeds();
     sizes->begin(static_cast<std::int64_t>(phase.total_samples), step, std::int64_t{round} * phase.samples,
-                 std::move(most));
+                 std::move(most), phase.in_steps != 0);
   }
 
   // Before a round is opened: what is known of the workers by now.
@@ -145,7 +145,8 @@ struct Policy {
   void update_time(int worker) {
     if (!sizes) return;
     const bool unable = std::isinf(ledger->seconds(slot(worker)));
-    sizes->set_time(slot(worker), unable ? TimeFunction::unable() : speeds.time(phase.kind, static_cast<unsigned>(worker)));
+    sizes->set_time(slot(worker),
+                    unable ? TimeFunction::unable() : speeds.time(phase.kind, static_cast<unsigned>(worker)));
   }
 
   void set_workers(std::vector<int> ids) {

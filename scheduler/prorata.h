@@ -99,7 +99,7 @@ struct prorata_phase {
   uint32_t round;  /* how many groups the shares of one round add up to; 0: a multiple of the workers */
   uint32_t kind;   /* of its groups */
   uint32_t samples;
-  uint32_t balance; /* one of enum prorata_balance */
+  uint32_t balance;  /* one of enum prorata_balance */
   uint32_t in_steps; /* not 0: the next round's groups are submitted when this round's have all finished */
 
   /* Share by size, under PRORATA_PRORATA only: `samples` is then the mean size. */

@@ -11,7 +11,9 @@ namespace prorata {
 
 SizeLedger::SizeLedger(std::size_t workers) : workers_(workers), sizes_(workers, 0) {}
 
-void SizeLedger::begin(std::int64_t samples, std::int64_t step, std::int64_t round, std::vector<std::int64_t> most) {
+void SizeLedger::begin(std::int64_t samples, std::int64_t step, std::int64_t round, std::vector<std::int64_t> most,
+                       bool in_steps) {
+  in_steps_ = in_steps;
   remaining_ = samples;
   step_ = std::max<std::int64_t>(1, step);
   round_ = std::max(step_, round);
@@ -61,7 +63,8 @@ void SizeLedger::open_round(double now) {
   rounds_.push_back(std::move(round));
 }
 
-// So that all finish together, those that are busy after what they have. Who is late is expected to be so as long again.
+// So that all finish together, those that are busy after what they have. Who is late is expected to be so as long
+// again.
 std::int64_t SizeLedger::part_of_the_rest(std::size_t worker, double now) const {
   std::vector<SizeWorker> all;
   for (const Worker& w : workers_) all.push_back({w.time, w.most, w.busy ? std::abs(w.until - now) : 0});
@@ -76,7 +79,8 @@ std::int64_t SizeLedger::next(std::size_t worker, double now) {
   std::int64_t samples = sizes_[worker];
   if (remaining_ <= step_)
     samples = part_of_the_rest(worker, now);
-  else if (samples == 0 && own.rounds_without >= Ledger::kRoundsToATrial && own.most > 0 && own.time.able())
+  else if (!in_steps_ && samples == 0 && own.rounds_without >= Ledger::kRoundsToATrial && own.most > 0 &&
+           own.time.able())
     samples = 1;
   samples = std::min({samples, own.most, remaining_});
   if (samples <= 0) return 0;

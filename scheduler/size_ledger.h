@@ -1,16 +1,16 @@
 // How large the next mini-batch of each worker is to be: share by size. Plain C++, no StarPU, no clock of its own.
 //
 // Work comes in phases (an epoch) of a known number of samples. Each worker takes one mini-batch after another, all of
-// the same size while speeds stay as they are: the sizes of all workers add up to a step (workers x batch), and take all
-// of them the same time (scheduler/partition.h). So nobody waits, and a slow worker's mini-batch misses no more updates
-// by others than a fast one's. Every `round` samples the sizes are worked out anew, and kept where others are not worth
-// the change.
+// the same size while speeds stay as they are: the sizes of all workers add up to a step (workers x batch), and take
+// all of them the same time (scheduler/partition.h). So nobody waits, and a slow worker's mini-batch misses no more
+// updates by others than a fast one's. Every `round` samples the sizes are worked out anew, and kept where others are
+// not worth the change.
 //
 //   The end of a phase. What is left when it is no more than a step is shared out so that all finish together, from
 //   when each becomes free. A worker whose part of that is nothing is told 0; it may ask again.
-//   Too slow to help. A worker that could not finish a single sample in the time of the others' mini-batches has size 0,
-//   but for a trial of one sample every Ledger::kRoundsToATrial rounds.
-//   Not known. A worker of which nothing is known counts as the median of the others.
+//   Too slow to help. A worker that could not finish a single sample in the time of the others' mini-batches has size
+//   0, but for a trial of one sample every Ledger::kRoundsToATrial rounds. Not known. A worker of which nothing is
+//   known counts as the median of the others.
 //
 // No deadlock: with nothing in flight and samples left, at least one of the able workers is given some.
 //
@@ -29,9 +29,11 @@ class SizeLedger {
  public:
   explicit SizeLedger(std::size_t workers);
 
-  // Starts a phase of `samples`, in steps of `step` > 0 and rounds of `round` >= step; no mini-batch has more than `most`
-  // samples. All workers are taken to be free.
-  void begin(std::int64_t samples, std::int64_t step, std::int64_t round, std::vector<std::int64_t> most);
+  // Starts a phase of `samples`, in steps of `step` > 0 and rounds of `round` >= step; no mini-batch has more than
+  // `most` samples. All workers are taken to be free. `in_steps`: each step is waited for, so there are no trials: all
+  // would wait for them.
+  void begin(std::int64_t samples, std::int64_t step, std::int64_t round, std::vector<std::int64_t> most,
+             bool in_steps = false);
 
   // What is known of the worker by now; counts from the next round on, and at the end of the phase at once.
   void set_time(std::size_t worker, TimeFunction time);
@@ -61,6 +63,7 @@ class SizeLedger {
   std::int64_t part_of_the_rest(std::size_t worker, double now) const;
 
   std::vector<Worker> workers_;
+  bool in_steps_ = false;
   std::int64_t remaining_ = 0;
   std::int64_t step_ = 1;
   std::int64_t round_ = 1;

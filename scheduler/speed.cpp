@@ -44,6 +44,12 @@ void Speeds::forget_prices(std::uint32_t kind) {
   for (auto& [samples, stale] : kinds_[kind].stale) stale = true;
 }
 
+double Speeds::Recent::smallest() const {
+  const std::size_t n = std::min(count_, values_.size());
+  return n == 0 ? __builtin_nan("")
+                : *std::min_element(values_.begin(), values_.begin() + static_cast<std::ptrdiff_t>(n));
+}
+
 bool Speeds::wants_price(Work work) const {
   const auto kind = kinds_.find(work.first);
   if (kind == kinds_.end()) return true;
@@ -104,9 +110,22 @@ double Speeds::seconds(Work work, unsigned worker) const {
   const auto size = own->sizes.find(work.second);
   const Estimate estimate = size == own->sizes.end() ? Estimate{} : size->second;
   const double price = std::isnan(estimate.price) ? own->prices.seconds(work.second) : estimate.price;
-  if (std::isnan(price)) return estimate.measured.estimate();
+  if (std::isnan(price)) return measured(work, *own);
   const double ratio = own->ratio.estimate();
   return price * (std::isnan(ratio) ? 1 : ratio);
+}
+
+double Speeds::measured(Work work, const WorkerSpeeds& worker) const {
+  const auto size = worker.sizes.find(work.second);
+  if (size == worker.sizes.end()) return __builtin_nan("");
+  const double seconds = size->second.measured.estimate();
+  const double smallest = size->second.measured.smallest();
+  if (!std::isnan(seconds) || std::isnan(smallest)) return seconds;
+  for (const auto& [id, other] : kinds_.at(work.first).workers) {
+    const auto theirs = other.sizes.find(work.second);
+    if (theirs != other.sizes.end() && smallest > kHopeless * theirs->second.measured.estimate()) return smallest;
+  }
+  return seconds;
 }
 
 TimeFunction Speeds::time(std::uint32_t kind, unsigned worker) const {
@@ -116,13 +135,13 @@ TimeFunction Speeds::time(std::uint32_t kind, unsigned worker) const {
 
   // Sizes that have not been used for long may tell of another time.
   constexpr std::size_t kLastSizes = 3;
-  std::vector<std::pair<std::uint64_t, TimePoint>> measured;
+  std::vector<std::pair<std::uint64_t, TimePoint>> latest;
   for (const auto& [size, estimate] : own->sizes)
-    if (const double seconds = estimate.measured.estimate(); !std::isnan(seconds))
-      measured.push_back({estimate.measured_at, {static_cast<double>(size), seconds}});
-  std::sort(measured.begin(), measured.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    if (const double seconds = measured({kind, size}, *own); !std::isnan(seconds))
+      latest.push_back({estimate.measured_at, {static_cast<double>(size), seconds}});
+  std::sort(latest.begin(), latest.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<TimePoint> points;
-  for (std::size_t i = 0; i < std::min(kLastSizes, measured.size()); ++i) points.push_back(measured[i].second);
+  for (std::size_t i = 0; i < std::min(kLastSizes, latest.size()); ++i) points.push_back(latest[i].second);
   return TimeFunction(points);
 }
 

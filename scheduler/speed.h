@@ -7,7 +7,9 @@
 // runtime itself, and follows a device that becomes slower. Where the models know nothing, the measured time itself is
 // used. Of either the median of the last five counts, so that single outliers weigh nothing (the first group of a
 // worker, which makes its primitives, is one); but where the last two both lie clearly to one side of it
-// (kClearChange), the nearer of them: a lasting change is seen after two groups. Fewer than three measurements are none.
+// (kClearChange), the nearer of them: a lasting change is seen after two groups. Fewer than three measurements are
+// none; but for a worker that took more than kHopeless times as long as another one needs, which need not be tried
+// again before anything is believed.
 //
 // Threads: none; the policy's lock guards it. Workers are StarPU's worker ids. Seconds.
 #pragma once
@@ -60,6 +62,7 @@ class Speeds {
    public:
     void add(double value);
     double estimate() const;  // NaN while there are too few
+    double smallest() const;  // NaN where there is none
     void forget() { count_ = 0; }
 
    private:
@@ -85,6 +88,11 @@ class Speeds {
   const WorkerSpeeds* find(std::uint32_t kind, unsigned worker) const;
   // 0 seconds: no task has a model at all.
   static void set_price(WorkerSpeeds& worker, std::uint32_t samples, double seconds);
+
+  // From measurements alone.
+  double measured(Work work, const WorkerSpeeds& worker) const;
+
+  static constexpr double kHopeless = 100;
 
   std::map<std::uint32_t, Kind> kinds_;
   std::uint64_t measurements_ = 0;

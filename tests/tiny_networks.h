@@ -29,14 +29,19 @@ inline NetworkSpec every_layer() {
 }
 
 // Flatten, dense + relu, dense.
-inline NetworkSpec small_mlp() {
+inline NetworkSpec small_mlp(std::int32_t units = 8) {
   NetworkSpec spec;
   spec.name = "small-mlp";
   spec.input = {4, 4, 1};
   spec.classes = 3;
-  spec.layers = {layer("0", FlattenSpec{}, {4, 4, 1}, {1, 1, 16}), layer("fc1", DenseSpec{8}, {1, 1, 16}, {1, 1, 8}),
-                 layer("2", ReluSpec{}, {1, 1, 8}, {1, 1, 8}), layer("fc2", DenseSpec{3}, {1, 1, 8}, {1, 1, 3})};
+  spec.layers = {layer("0", FlattenSpec{}, {4, 4, 1}, {1, 1, 16}),
+                 layer("fc1", DenseSpec{units}, {1, 1, 16}, {1, 1, units}),
+                 layer("2", ReluSpec{}, {1, 1, units}, {1, 1, units}),
+                 layer("fc2", DenseSpec{3}, {1, 1, units}, {1, 1, 3})};
   return spec;
 }
+
+// With kernels that take about a millisecond.
+inline NetworkSpec wide_mlp() { return small_mlp(4000); }
 
 }  // namespace prorata::test

@@ -14,16 +14,12 @@ namespace prorata::test {
 
 inline constexpr SgdStep kStep{.learning_rate = 0.05f, .momentum = 0.9f, .weight_decay = 0};
 
-// small_mlp() on samples in a shuffled order.
+// A network of 16 features and 3 classes, on samples in a shuffled order.
 struct Fixture {
   Fixture(std::size_t samples, std::int32_t batch, std::size_t replicas)
       : Fixture(samples, TrainerOptions{.batch = batch, .replicas = replicas}) {}
-  Fixture(std::size_t samples, const TrainerOptions& options)
-      : data(make(samples)),
-        handles(data),
-        network(test::small_mlp(), 1),
-        trainer(network, options),
-        order(samples) {
+  Fixture(std::size_t samples, const TrainerOptions& options, NetworkSpec spec = test::small_mlp())
+      : data(make(samples)), handles(data), network(std::move(spec), 1), trainer(network, options), order(samples) {
     std::iota(order.begin(), order.end(), 0u);
     Random(1, 7).shuffle(order);
   }

@@ -164,10 +164,11 @@ std::string Summary::text() const {
   line(fmt::format("  staleness      mean {:.2f}, p95 {}, max {}", all.mean(), all.percentile(0.95), all.max()));
   for (const WorkerSummary& w : workers)
     line(fmt::format(
-        "  worker {} {:<16} {:5.1f} %  {:6} mini-batches  {:8.0f} samples/s  busy {:3.0f} %  staleness {:.2f}{}{}", w.id,
-        w.name, 100 * rate(static_cast<double>(w.samples), static_cast<double>(samples)), w.minibatches,
+        "  worker {} {:<16} {:5.1f} %  {:6} mini-batches  {:8.0f} samples/s  busy {:3.0f} %  staleness {:.2f}{}{}",
+        w.id, w.name, 100 * rate(static_cast<double>(w.samples), static_cast<double>(samples)), w.minibatches,
         rate(static_cast<double>(w.samples), w.minibatch_seconds), 100 * rate(w.busy_seconds, wall_seconds),
-        w.staleness.mean(), too_slow(w) ? "  (too slow to help: no share)" : "", w.slowdown > 1 ? fmt::format("  (emulated: slowed {:g}x)", w.slowdown) : ""));
+        w.staleness.mean(), too_slow(w) ? "  (too slow to help: no share)" : "",
+        w.slowdown > 1 ? fmt::format("  (emulated: slowed {:g}x)", w.slowdown) : ""));
   return out;
 }
 

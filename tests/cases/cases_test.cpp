@@ -48,22 +48,23 @@ TEST_F(Program, StalenessCountsAddUpToTheUpdates) {
 }
 
 TEST_F(Program, DeviceFarTooSlowToHelpGetsNoShareAndItIsSaid) {
-  const Output o = train({"--slowdown", "1:1000", "--epochs", "3", "--batch", "10"}, {{"STARPU_NCPU", "2"}});
+  const Output o = train({"--slowdown", "1:300", "--epochs", "3", "--batch", "10"},
+                         {{"STARPU_NCPU", "2"}, {"STARPU_PERF_MODEL_DIR", (folder() / "models").string()}});
   ASSERT_EQ(o.code, 0);
   EXPECT_EQ(summary()["rounds"].back()["shares"][1], 0);
   EXPECT_NE(o.out.find("too slow to help"), std::string::npos) << o.out;
 }
 
-// The kernels become 100 times slower, so that neither the runtime's own time nor a busy machine makes a difference.
+// Eight times slower, and with kernels so long that the runtime's own time makes no difference.
 TEST_F(WithStarpu, DeviceThatBecomesSlowIsRebalancedWithinTwoRounds) {
   start(2);
-  Fixture f(40000, 32, 2);
+  Fixture f(12000, {.batch = 64, .replicas = 2}, test::wide_mlp());
   f.run(PRORATA_PRORATA, [](const MinibatchResult&) { return true; });  // speeds become known
   std::size_t slowed_in = 0;
   std::uint64_t minibatches = 0;
   f.run(PRORATA_PRORATA, [&](const MinibatchResult&) {
-    if (++minibatches == 400) {
-      set_cpu_slowdown(1, 100);
+    if (++minibatches == 50) {
+      set_cpu_slowdown(1, 8);
       slowed_in = policy_report(0).rounds.size();
     }
     return true;
@@ -74,9 +75,9 @@ TEST_F(WithStarpu, DeviceThatBecomesSlowIsRebalancedWithinTwoRounds) {
   const auto share = [](const Round& r) {
     return static_cast<double>(r.shares[1]) / static_cast<double>(r.shares[0] + r.shares[1]);
   };
-  EXPECT_GT(share(rounds[slowed_in - 1]), 0.25) << "the round in which it became slow";
+  EXPECT_GT(share(rounds.front()), 0.25) << "as long as it was as fast as the other";
   // slowed_in - 1 is that round; two later the shares must be right.
-  EXPECT_LT(share(rounds[slowed_in + 1]), 0.15);
+  EXPECT_LT(share(rounds[slowed_in + 1]), 0.25);  // a ninth, in sixteenths
 }
 
 struct Training {

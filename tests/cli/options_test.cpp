@@ -12,7 +12,7 @@ TEST_F(Program, HelpAndVersionNeedNothingElse) {
                                            {"compare", "--help"},
                                            {"eval", "--help"},
                                            {"devices", "--help"},
-                                            {"calibrate", "--help"},
+                                           {"calibrate", "--help"},
                                            {"--version"}}) {
     const Output o = run(a);
     EXPECT_EQ(o.code, 0);

@@ -281,17 +281,17 @@ inline const std::vector<Operation>& operations() {
             auto [params, velocity] = reference::apply_compensated_gradient(args, in[0], in[1], in[2], in[3]);
             return {params, velocity, {}, {}};
           }},
-      Entry<AccumulateGradientArgs>{
-          .codelet = accumulate_gradient,  // sum, gradient
-          .elements = {f32, f32},
-          .shapes = accumulate_gradient_shapes(),
-          .inputs = [](const AccumulateGradientArgs& args, Random& random) -> Arguments {
-            const auto count = std::size_t(args.shape.count);
-            return {random.uniform(count), random.uniform(count)};
-          },
-          .expected = [](const AccumulateGradientArgs& args, const Arguments& in) -> std::vector<Results> {
-            return {reference::accumulate_gradient(args, in[0], in[1]), {}};
-          }},
+      Entry<AccumulateGradientArgs>{.codelet = accumulate_gradient,  // sum, gradient
+                                    .elements = {f32, f32},
+                                    .shapes = accumulate_gradient_shapes(),
+                                    .inputs = [](const AccumulateGradientArgs& args, Random& random) -> Arguments {
+                                      const auto count = std::size_t(args.shape.count);
+                                      return {random.uniform(count), random.uniform(count)};
+                                    },
+                                    .expected = [](const AccumulateGradientArgs& args,
+                                                   const Arguments& in) -> std::vector<Results> {
+                                      return {reference::accumulate_gradient(args, in[0], in[1]), {}};
+                                    }},
   };
   return all;
 }

@@ -116,9 +116,9 @@ inline std::vector<SoftmaxCrossEntropyArgs> softmax_cross_entropy_gradient_shape
 inline std::vector<SnapshotArgs> snapshot_shapes() { return {{{1}}, {{7}}, {{64}}, {{61706}}}; }
 
 inline std::vector<ApplyGradientArgs> apply_gradient_shapes() {
-  return {{{1}, 0.1f, 0, 0},      {{7}, 0.1f, 0.9f, 0},  {{7}, 0.05f, 0.9f, 1e-2f},
-          {{64}, 0.3f, 0, 1e-2f}, {{65}, 0, 0.5f, 0.5f}, {{61706}, 0.01f, 0.9f, 5e-4f},
-          {{7}, 0.1f, 0.9f, 1e-2f, 0.25f}, {{9}, 0.1f, 0.9f, 0, 0}};
+  return {
+      {{1}, 0.1f, 0, 0},     {{7}, 0.1f, 0.9f, 0},          {{7}, 0.05f, 0.9f, 1e-2f},       {{64}, 0.3f, 0, 1e-2f},
+      {{65}, 0, 0.5f, 0.5f}, {{61706}, 0.01f, 0.9f, 5e-4f}, {{7}, 0.1f, 0.9f, 1e-2f, 0.25f}, {{9}, 0.1f, 0.9f, 0, 0}};
 }
 inline std::vector<ApplyCompensatedGradientArgs> apply_compensated_gradient_shapes() {
   std::vector<ApplyCompensatedGradientArgs> all;

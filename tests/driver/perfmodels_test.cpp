@@ -111,9 +111,10 @@ TEST_P(Perfmodels, ShareOutAsTheirNumbersSay) {
   const SpeedTable table = speed_table(shapes, entries, &*record, 64);
   for (std::size_t w = 0; w < 2; ++w)
     EXPECT_NEAR(*table.workers[w].share, static_cast<double>(shares[w]) / 1000, 0.0011);
-  // The figures are files, not timings; but they were measured, and a kernel that is slowed F times takes F times its
-  // time.
-  EXPECT_NEAR(*table.workers[1].share, 1 / (1 + GetParam().slowdown), 0.03);
+  // The figures are files, not timings; but they were measured. A kernel that is slowed F times takes F times its time,
+  // and up to half as much again: after the pause its data are no longer near.
+  EXPECT_LT(*table.workers[1].share, 1 / (1 + GetParam().slowdown) + 0.03);
+  EXPECT_GT(*table.workers[1].share, 1 / (1 + 1.5 * GetParam().slowdown));
 }
 
 TEST_P(Perfmodels, SpeedGrowsWithTheBatch) {

@@ -57,14 +57,18 @@ Trained train_three_at_once(const Remedies& remedies) {
   const Pass pass{.kind = GroupKind::train,
                   .data = handles.source(),
                   .order = order,
-                  .step = [](std::size_t) { return SgdStep{kRate, 0, 0}; },
+                  .step =
+                      [](std::size_t) {
+                        return SgdStep{kRate, 0, 0};
+                      },
                   .balance = PRORATA_PRORATA,
                   .round = 0,
-                  .record = [&](const MinibatchResult& m) {
-                    for (std::size_t r = 0; r < 3; ++r)
-                      if (&trainer.replica(r).result() == &m) staleness[r] = m.staleness;
-                    return true;
-                  }};
+                  .record =
+                      [&](const MinibatchResult& m) {
+                        for (std::size_t r = 0; r < 3; ++r)
+                          if (&trainer.replica(r).result() == &m) staleness[r] = m.staleness;
+                        return true;
+                      }};
   trainer.run(
       pass, [] { return false; }, [] {});
   for (std::size_t r = 0; r < 3; ++r)

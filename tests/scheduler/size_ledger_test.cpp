@@ -19,8 +19,8 @@ TimeFunction linear(double fixed, double per_sample) {
 }
 
 struct Phase {
-  Sizes dealt;                        // samples by worker
-  std::vector<Sizes> of;              // each worker's mini-batches
+  Sizes dealt;                            // samples by worker
+  std::vector<Sizes> of;                  // each worker's mini-batches
   double end = 0, first_idle = INFINITY;  // when the last one ended, and when the first worker had nothing more to do
 };
 

@@ -30,6 +30,17 @@ TEST(Speeds, KnowNothingOfFewerThanThreeMeasurementsWithoutAPrice) {
   EXPECT_EQ(after({8, 8, 8}, 2), 8);
 }
 
+TEST(Speeds, BelieveASingleMeasurementOfAWorkerThatIsHopeless) {
+  Speeds speeds;
+  speeds.measured(kWork, 1, 150);
+  EXPECT_TRUE(std::isnan(speeds.seconds(kWork, 1))) << "nobody to compare it with";
+  for (int i = 0; i < 3; ++i) speeds.measured(kWork, 0, 1);
+  EXPECT_EQ(speeds.seconds(kWork, 1), 150);
+  EXPECT_EQ(speeds.time(kWork.first, 1).seconds(kWork.second), 150);
+  speeds.measured(kWork, 1, 50);  // it was only the first time
+  EXPECT_TRUE(std::isnan(speeds.seconds(kWork, 1)));
+}
+
 TEST(Speeds, AreNotMovedByASingleOutlier) {
   EXPECT_EQ(after({1, 1, 1, 1, 100}), 1);
   EXPECT_EQ(after({1, 1, 1, 100, 1}), 1);
