@@ -129,9 +129,7 @@ bool Trainer::may_begin() const {
   return options_.consistency != Consistency::ssp || pass_->kind != GroupKind::train || bound_.may_begin();
 }
 
-// Whoever calls it is counted in `in_flight_`, and with its end is so no more.
-void Trainer::go_on() {
-  std::unique_lock lock(mutex_);
+void Trainer::submit_resting(std::unique_lock<std::mutex>& lock) {
   for (std::size_t i = 0; i < resting_.size() && may_begin();) {
     Replica& replica = *resting_[i];
     const std::size_t samples = samples_for(replica);
@@ -143,6 +141,26 @@ void Trainer::go_on() {
     submit(replica, samples, lock);  // without the lock for a while, so others may have come or gone
     i = 0;
   }
+}
+
+// Each replica is asked once: those that get nothing in this step wait for the next one.
+void Trainer::begin_step(std::unique_lock<std::mutex>& lock) {
+  for (Replica* replica : std::vector<Replica*>(resting_)) {
+    if (!may_begin()) return;
+    const std::size_t samples = samples_for(*replica);
+    if (samples == 0) continue;
+    std::erase(resting_, replica);
+    submit(*replica, samples, lock);
+  }
+}
+
+// Whoever calls it is counted in `in_flight_`, and with its end is so no more.
+void Trainer::go_on() {
+  std::unique_lock lock(mutex_);
+  if (!in_steps())
+    submit_resting(lock);
+  else if (step_.empty())
+    begin_step(lock);
   if (--in_flight_ > 0) return;
   if (step_.empty() || error_)
     ended_.notify_one();

@@ -82,6 +82,8 @@ class Trainer {
   void finished(Replica& replica);
   void updated();
   void go_on();
+  void submit_resting(std::unique_lock<std::mutex>& lock);
+  void begin_step(std::unique_lock<std::mutex>& lock);
   void submit(Replica& replica, std::size_t samples, std::unique_lock<std::mutex>& lock);
   void end_step(std::unique_lock<std::mutex>& lock);
   void fail(std::exception_ptr error);

@@ -31,6 +31,8 @@ Output Program::run(const std::vector<std::string>& arguments, const std::map<st
     dup2(open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666), STDOUT_FILENO);
     dup2(open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666), STDERR_FILENO);
     setenv("STARPU_NCPU", "1", 1);
+    setenv("STARPU_PERF_MODEL_DIR", (folder_ / "models").c_str(),
+           1);  // a look at others' models could find them strange
     unsetenv("STARPU_SILENT");
     for (const auto& [name, value] : environment)
       value.empty() ? unsetenv(name.c_str()) : setenv(name.c_str(), value.c_str(), 1);
