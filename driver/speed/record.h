@@ -18,7 +18,7 @@ struct EntryName {
   std::string model;  // of which workers, as "cpu0"
   std::string implementation;
   std::uint32_t footprint;
-  auto operator<=>(const EntryName&) const = default;
+  auto operator<=>(const EntryName&) const = default;  // NOLINT(modernize-use-nullptr): clang-tidy 14 is wrong here
 };
 
 struct Measurement {
