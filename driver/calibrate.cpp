@@ -46,7 +46,7 @@ constexpr std::size_t kFewestIfSlow = 4;  // once it has taken kPatience seconds
 constexpr double kPatience = 20;          // seconds on one batch size
 constexpr int kTurns = 4;                 // measurements of each implementation in a turn
 constexpr double kUnlike = 1.25;          // workers that share models and differ by more should not
-constexpr double kRestless = 0.2;         // spread from which the machine was not quiet
+constexpr double kUncertain = 0.05;       // of a mini-batch: the machine was not quiet
 constexpr double kTick = 1e-3;            // us: the clock's, for a task that is shorter than it can see
 constexpr double kMostAhead = 16;         // mini-batches of a fast worker to one of a slow one
 
@@ -112,6 +112,15 @@ class Calibration {
     }
     starpu_profiling_status_set(STARPU_PROFILING_DISABLE);
     return todo_.empty();
+  }
+
+  // Batch sizes whose figures are not to be relied on.
+  std::vector<std::int32_t> uncertain() const {
+    std::vector<std::int32_t> result;
+    for (std::size_t b = 0; b < shapes_.batches().size(); ++b)
+      if (spent_[b] > 0 && known(b).uncertainty > std::max(kUncertain, options_.precision))
+        result.push_back(shapes_.batches()[b]);
+    return result;
   }
 
   // How much longer than the first worker that shares its models this one takes.
@@ -203,25 +212,34 @@ class Calibration {
     }
   }
 
-  bool done(std::size_t b) const {
-    const std::size_t fewest = spent_[b] > kPatience ? kFewestIfSlow : kFewest;
-    bool all_repeated = true, all_precise = true;
+  struct Known {
+    std::size_t fewest = SIZE_MAX;  // measurements of a task by an implementation on a worker's model
+    double uncertainty = 0;         // of a mini-batch's time, as a fraction of it; of the model that is known worst
+  };
+  Known known(std::size_t b) const {
+    Known result;
     for (int w = 0; w < static_cast<int>(replicas_.size()); ++w) {
       if (model_of(w) != w) continue;
       double sum = 0, uncertain = 0;
       for (const TrainingShapes::Task& task : shapes_.tasks(b))
         for (unsigned i = 0; i < task.codelet->cpu().size(); ++i) {
           const auto found = seconds_.find({task.codelet, w, i, task.footprint});
-          const std::size_t n = found == seconds_.end() ? 0 : found->second.size();
-          if (n < fewest) return false;
+          if (found == seconds_.end()) return {0, INFINITY};
           const Measurement m = summarize(found->second);
-          all_repeated &= n >= options_.repetitions;
+          result.fewest = std::min<std::size_t>(result.fewest, m.measurements);
           sum += m.seconds;
-          uncertain += m.seconds * m.spread / std::sqrt(static_cast<double>(n));
+          uncertain += m.seconds * m.spread / std::sqrt(static_cast<double>(m.measurements));
         }
-      all_precise &= uncertain <= options_.precision * sum;
+      result.uncertainty = std::max(result.uncertainty, uncertain / sum);
     }
-    return all_precise || all_repeated || spent_[b] > kPatience;
+    return result;
+  }
+
+  bool done(std::size_t b) const {
+    const Known k = known(b);
+    const bool slow = spent_[b] > kPatience;
+    if (k.fewest < (slow ? kFewestIfSlow : kFewest)) return false;
+    return slow || k.fewest >= options_.repetitions || k.uncertainty <= options_.precision;
   }
 
   const CalibrateOptions& options_;
@@ -266,20 +284,19 @@ std::string utc_now() {
 }
 
 // What may be wrong with figures that were measured properly.
-void warn_of_circumstances(const Calibration& calibration, const SpeedTable& table) {
-  for (const WorkerSpeed& w : table.workers)
-    if (const double ratio = calibration.to_twin(w.id); ratio > kUnlike || ratio < 1 / kUnlike) {
+void warn_of_circumstances(const Calibration& calibration) {
+  for (int w = 0; w < static_cast<int>(starpu_worker_get_count()); ++w)
+    if (const double ratio = calibration.to_twin(w); ratio > kUnlike || ratio < 1 / kUnlike) {
       char times[16];
       std::snprintf(times, sizeof(times), "%.2f", ratio);
-      log_warning("worker " + std::to_string(w.id) + " takes " + times + " times as long as worker " +
-                  std::to_string(model_of(w.id)) +
+      log_warning("worker " + std::to_string(w) + " takes " + times + " times as long as worker " +
+                  std::to_string(model_of(w)) +
                   ", whose models it shares; set STARPU_PERF_MODEL_HOMOGENEOUS_CPU=0 and calibrate again");
     }
-  std::string restless;
-  for (const SpeedPoint& p : table.workers.front().points)
-    if (p.spread.value_or(0) > kRestless) restless += (restless.empty() ? "" : ", ") + std::to_string(p.batch);
-  if (!restless.empty())
-    log_warning("the measurements at batch " + restless +
+  std::string sizes;
+  for (std::int32_t batch : calibration.uncertain()) sizes += (sizes.empty() ? "" : ", ") + std::to_string(batch);
+  if (!sizes.empty())
+    log_warning("the measurements at batch " + sizes +
                 " differ a lot from one another; let nothing else run on this machine, and calibrate again");
 }
 
@@ -366,7 +383,7 @@ int run_calibrate(const CalibrateOptions& o) {
   for (const auto& [key, m] : results) entries.insert_or_assign(key, Entry{m.seconds, m.measurements});
   const bool has_default = std::binary_search(batches.begin(), batches.end(), spec.defaults.batch);
   const SpeedTable table = speed_table(shapes, entries, &record, has_default ? spec.defaults.batch : batches.back());
-  if (!results.empty()) warn_of_circumstances(calibration, table);
+  if (!results.empty()) warn_of_circumstances(calibration);
   report(o, record, table);
   if (complete) return exit_done;
   log_info("stopped by a signal; what is known so far is kept");
