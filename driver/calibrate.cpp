@@ -3,10 +3,10 @@
 // What is measured. Whole mini-batches, every task of them in its place, on every worker at the same time, each with a
 // replica of its own and the shared parameters between them: caches are as warm, and memory is as busy, as in training.
 // A task's time is what StarPU itself would have recorded (its profiling), so a kernel that is slowed down counts as
-// slowed. The tasks are pinned to their worker; a codelet's implementations take turns from mini-batch to mini-batch.
+// slowed. The tasks are pinned to their worker; a codelet's implementations take turns, each for some mini-batches.
 //
 // How often. In passes over all batch sizes, so that a disturbance hits a few mini-batches of each size rather than all
-// of one, and the median leaves it out. The first mini-batches of each turn only warm up. A size is done when the time
+// of one, and the median leaves it out. The first mini-batch of each turn only warms up. A size is done when the time
 // of its mini-batch is known to --precision (the middle half of the measurements, divided by the root of their number),
 // or after --repetitions.
 //
@@ -44,7 +44,7 @@ namespace {
 constexpr std::size_t kFewest = 10;       // measurements before a size is done
 constexpr std::size_t kFewestIfSlow = 4;  // once it has taken kPatience seconds, and before anything is kept
 constexpr double kPatience = 20;          // seconds on one batch size
-constexpr int kTurns = 4;                 // measurements of each implementation in a turn
+constexpr int kPerTurn = 4;               // mini-batches that are measured in a turn
 constexpr double kUnlike = 1.25;          // workers that share models and differ by more should not
 constexpr double kUncertain = 0.05;       // of a mini-batch: the machine was not quiet
 constexpr double kTick = 1e-3;            // us: the clock's, for a task that is shorter than it can see
@@ -93,7 +93,7 @@ class Calibration {
       replicas_.push_back(
           std::make_unique<Replica>(network, shapes.batches().back(), Overlap::possible, [](Replica&) {}));
     for (const TrainingShapes::Task& task : shapes.tasks(0))
-      most_implementations_ = std::max(most_implementations_, task.codelet->cpu().size());
+      most_implementations_ = std::max(most_implementations_, static_cast<unsigned>(task.codelet->cpu().size()));
     group_seconds_.assign(replicas_.size(), 0);
     to_twin_.resize(replicas_.size());
     spent_.assign(shapes.batches().size(), 0);
@@ -146,9 +146,9 @@ class Calibration {
       const double slowest = *std::max_element(group_seconds_.begin(), group_seconds_.end());
       for (std::size_t w = 0; w < replicas_.size(); ++w) {
         const double ahead = group_seconds_[w] > 0 ? std::clamp(slowest / group_seconds_[w], 1.0, kMostAhead) : 1;
-        const auto warm = most_implementations_;
-        const auto count = warm + static_cast<std::size_t>(ahead * kTurns * static_cast<double>(warm));
-        for (std::size_t n = 0; n < count; ++n) submit(groups, static_cast<int>(w), b, n, n >= warm);
+        const auto measured = static_cast<std::size_t>(ahead * kPerTurn);
+        for (unsigned i = 0; i < most_implementations_; ++i)
+          for (std::size_t n = 0; n <= measured; ++n) submit(groups, static_cast<int>(w), b, i, n > 0);
       }
     } catch (...) {
       refused = std::current_exception();
@@ -160,7 +160,7 @@ class Calibration {
     spent_[b] += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 
-  void submit(std::vector<std::unique_ptr<MeasuredGroup>>& groups, int worker, std::size_t b, std::size_t number,
+  void submit(std::vector<std::unique_ptr<MeasuredGroup>>& groups, int worker, std::size_t b, unsigned turn_of,
               bool counts) {
     groups.push_back(std::make_unique<MeasuredGroup>());
     MeasuredGroup& g = *groups.back();
@@ -174,7 +174,7 @@ class Calibration {
     g.gather = *static_cast<const GatherBatchArgs*>(first->cl_arg);
     first->cl_arg = &g.gather;
     for (starpu_task* task : g.tasks->tasks()) {
-      const auto implementation = static_cast<unsigned>(number % codelet_of(task).cpu().size());
+      const auto implementation = static_cast<unsigned>(turn_of % codelet_of(task).cpu().size());
       g.implementations.push_back(implementation);
       starpu_task_set_implementation(task, implementation);
       task->execute_on_a_specific_worker = 1;
@@ -249,7 +249,7 @@ class Calibration {
   SampleHandles data_;
   Random random_;
   std::vector<std::unique_ptr<Replica>> replicas_;  // by worker
-  std::size_t most_implementations_ = 1;
+  unsigned most_implementations_ = 1;
   std::vector<double> group_seconds_;         // by worker, of the last turn
   std::vector<std::vector<double>> to_twin_;  // by worker, of each turn
   std::vector<double> spent_;                 // seconds, by batch size
