@@ -100,6 +100,7 @@ void set_entry(starpu_task* task, int worker, unsigned implementation, const Ent
 void forget_entry(starpu_task* task, int worker, unsigned implementation) {
   starpu_task_expected_length(task, arch_of(worker), implementation);  // has StarPU load the model
   if (auto* entry = find_entry(task->cl->model, worker, implementation, footprint_of(task))) clear(*entry);
+  starpu_task_expected_length(task, arch_of(worker), implementation);  // has it see that it must measure, and write
 }
 
 }  // namespace prorata

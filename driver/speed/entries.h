@@ -55,7 +55,7 @@ std::uint32_t footprint_of(starpu_task* task);
 // write the later ones. StarPU writes the models when it shuts down.
 void set_entry(starpu_task* task, int worker, unsigned implementation, const Entry& entry);
 
-// Takes the live entry out, so that StarPU measures such tasks anew.
+// Takes the live entry out and has StarPU measure such tasks from now on.
 void forget_entry(starpu_task* task, int worker, unsigned implementation);
 
 }  // namespace prorata
