@@ -85,6 +85,8 @@ struct Training {
   int workers;
 };
 
+void PrintTo(const Training& t, std::ostream* out) { *out << t.model << " with " << t.workers << " workers"; }
+
 class Zoo : public Program, public ::testing::WithParamInterface<Training> {};
 
 // One epoch at the network's own settings. A chance hit is 0.1; runs that were seen to fail reached 0.2.
