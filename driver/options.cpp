@@ -208,8 +208,9 @@ void add_training(CLI::App* sub, TrainOptions& o) {
       ->check(between(0, 1000))
       ->capture_default_str()
       ->type_name("X");
-  sub->add_flag("--momentum-correction,!--no-momentum-correction", o.momentum_correction,
-                "Lower the momentum by what asynchrony adds to it (Mitliagkas et al. 2016); default: from three workers on");
+  sub->add_flag(
+      "--momentum-correction,!--no-momentum-correction", o.momentum_correction,
+      "Lower the momentum by what asynchrony adds to it (Mitliagkas et al. 2016); default: from three workers on");
   sub->add_option("--round", o.round, "Mini-batches that are dealt at a time; default: 8 a worker")
       ->check(CLI::Range(1, 1000000))
       ->type_name("N");

@@ -96,7 +96,6 @@ Summary describe_run(const TrainOptions& o, const NetworkSpec& spec, const Runti
   if (o.consistency == Consistency::ssp) s.staleness_bound = o.staleness.value_or(starpu_worker_get_count());
   s.staleness_aware_lr = o.staleness_aware_lr;
   s.delay_compensation = o.delay_compensation;
-  s.momentum_correction = o.momentum_correction;
   s.scheduler = runtime.scheduler();
   s.replicas = o.replicas.value_or(static_cast<std::uint32_t>(default_replicas()));
   if (o.consistency == Consistency::bsp && o.round) s.replicas = o.round;
@@ -125,8 +124,10 @@ class TrainingRun {
         progress_(Progress::choose(options.progress, options.common.quiet)) {
     order_.resize(data.train.size());
     price();
+    // With two, what is lost by the smaller steps is more than what asynchrony harms (docs/staleness.md).
+    summary.momentum_correction = options.momentum_correction.value_or(trainer_.overlapping() > 2);
     summary.effective_momentum =
-        options.momentum_correction ? corrected_momentum(summary.momentum, trainer_.overlapping()) : summary.momentum;
+        summary.momentum_correction ? corrected_momentum(summary.momentum, trainer_.overlapping()) : summary.momentum;
   }
 
   void run() {
