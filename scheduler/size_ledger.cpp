@@ -22,6 +22,7 @@ void SizeLedger::begin(std::int64_t samples, std::int64_t step, std::int64_t rou
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     workers_[w].most = most[w];
     workers_[w].busy = false;
+    workers_[w].asked = true;
   }
 }
 
@@ -30,8 +31,10 @@ void SizeLedger::set_time(std::size_t worker, TimeFunction time) { workers_[work
 void SizeLedger::open_round(double now) {
   if (!rounds_.empty()) rounds_.back().measured_seconds = now - round_at_;
   round_at_ = now;
-  left_in_round_ = remaining_ < 2 * round_ ? remaining_ : round_;
+  const std::int64_t step = in_steps_ ? std::min(step_, remaining_) : step_;
+  left_in_round_ = in_steps_ ? step : remaining_ < 2 * round_ ? remaining_ : round_;
   opened_ = true;
+  for (Worker& w : workers_) w.asked = false;
 
   Round round{};
   const auto equal = std::max<std::int64_t>(1, step_ / static_cast<std::int64_t>(workers_.size()));
@@ -40,7 +43,7 @@ void SizeLedger::open_round(double now) {
     all.push_back({w.time, w.most, 0});
     round.seconds.push_back(w.time.able() ? w.time.seconds(equal) : INFINITY);
   }
-  std::vector<std::int64_t> best = partition_size(all, step_);
+  std::vector<std::int64_t> best = partition_size(all, step);
   bool comparable = std::accumulate(sizes_.begin(), sizes_.end(), std::int64_t{0}) ==
                     std::accumulate(best.begin(), best.end(), std::int64_t{0});
   for (std::size_t w = 0; w < workers_.size(); ++w) comparable &= sizes_[w] <= workers_[w].most;
@@ -73,15 +76,17 @@ std::int64_t SizeLedger::part_of_the_rest(std::size_t worker, double now) const 
 
 std::int64_t SizeLedger::next(std::size_t worker, double now) {
   if (remaining_ <= 0) return 0;
-  if (left_in_round_ <= 0) open_round(now);
   Worker& own = workers_[worker];
+  if (in_steps_ ? own.asked : left_in_round_ <= 0) open_round(now);
+  own.asked = true;
   own.busy = false;
   std::int64_t samples = sizes_[worker];
-  if (remaining_ <= step_)
-    samples = part_of_the_rest(worker, now);
-  else if (!in_steps_ && samples == 0 && own.rounds_without >= Ledger::kRoundsToATrial && own.most > 0 &&
-           own.time.able())
-    samples = 1;
+  if (!in_steps_) {  // else as planned when the step was begun, the last one too
+    if (remaining_ <= step_)
+      samples = part_of_the_rest(worker, now);
+    else if (samples == 0 && own.rounds_without >= Ledger::kRoundsToATrial && own.most > 0 && own.time.able())
+      samples = 1;
+  }
   samples = std::min({samples, own.most, remaining_});
   if (samples <= 0) return 0;
 

@@ -30,8 +30,8 @@ class SizeLedger {
   explicit SizeLedger(std::size_t workers);
 
   // Starts a phase of `samples`, in steps of `step` > 0 and rounds of `round` >= step; no mini-batch has more than
-  // `most` samples. All workers are taken to be free. `in_steps`: each step is waited for, so there are no trials: all
-  // would wait for them.
+  // `most` samples. All workers are taken to be free. `in_steps`: each step is waited for, and is a round; each worker is
+  // asked once in it, and there are no trials, for all would wait for them.
   void begin(std::int64_t samples, std::int64_t step, std::int64_t round, std::vector<std::int64_t> most,
              bool in_steps = false);
 
@@ -54,6 +54,7 @@ class SizeLedger {
   struct Worker {
     TimeFunction time;
     std::int64_t most = 0;
+    bool asked = false;  // since the round was opened
     bool busy = false;
     double until = 0;  // when it is expected to have finished what it has
     std::int64_t rounds_without = 0;

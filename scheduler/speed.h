@@ -11,12 +11,10 @@
 // none; but for a worker that took more than kHopeless times as long as another one needs, which need not be tried
 // again before anything is believed.
 //
-// Threads: none; the policy's lock guards it. Workers are StarPU's worker ids. Seconds.
+// Plain C++, no StarPU. Threads: none; the policy's lock guards it. Workers are StarPU's worker ids. Seconds.
 #pragma once
 
 #include "scheduler/time_function.h"
-
-#include <starpu.h>
 
 #include <array>
 #include <cstdint>
@@ -25,15 +23,6 @@
 #include <vector>
 
 namespace prorata {
-
-// What the models expect of `task` on `worker`, and the implementation that is best there. An implementation that
-// has not been measured enough is preferred, so that it will be. NaN seconds: no implementation is known.
-// `implementation` < 0: the worker cannot run the task.
-struct TaskPrice {
-  double seconds;
-  int implementation;
-};
-TaskPrice price_task(starpu_task* task, unsigned sched_ctx, unsigned worker);
 
 class Speeds {
  public:

@@ -1,7 +1,5 @@
 #include "scheduler/task_costs.h"
 
-#include "scheduler/speed.h"
-
 #include <starpu_scheduler.h>
 
 #include <algorithm>
@@ -26,6 +24,25 @@ double transfer_seconds(starpu_task* task, unsigned worker) {
 }
 
 }  // namespace
+
+TaskPrice price_task(starpu_task* task, unsigned sched_ctx, unsigned worker) {
+  unsigned mask = 0;
+  if (!starpu_worker_can_execute_task_impl(worker, task, &mask)) return {__builtin_nan(""), -1};
+  starpu_perfmodel_arch* arch = starpu_worker_get_perf_archtype(static_cast<int>(worker), sched_ctx);
+  TaskPrice best{__builtin_nan(""), -1};
+  int unknown = -1;
+  for (unsigned i = 0; mask >> i; ++i) {
+    if (!(mask >> i & 1)) continue;
+    const double seconds = starpu_task_expected_length(task, arch, i) * 1e-6;
+    if (std::isnan(seconds)) {
+      if (unknown < 0) unknown = static_cast<int>(i);
+    } else if (best.implementation < 0 || seconds < best.seconds) {
+      best = {seconds, static_cast<int>(i)};
+    }
+  }
+  if (unknown >= 0) best.implementation = unknown;
+  return best;
+}
 
 std::vector<TaskCost> task_costs(starpu_task* task, unsigned sched_ctx) {
   std::vector<TaskCost> costs(starpu_worker_get_count(), {std::numeric_limits<double>::infinity(), 0});

@@ -8,7 +8,7 @@ namespace prorata {
 namespace {
 
 constexpr double kNothing = __builtin_nan("");
-constexpr double kMatters = 0.01;         // of a mini-batch's price
+constexpr double kMatters = 0.05;         // of a mini-batch's price
 constexpr std::size_t kEnoughRatios = 5;  // that two workers' entries have to each other
 
 double off_by(double seconds, double expected) { return std::max(seconds / expected, expected / seconds); }

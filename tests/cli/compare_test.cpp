@@ -21,6 +21,7 @@ class Compare : public Program {
   }
   Output compare(const Words& more) { return run(arguments(more), {{"STARPU_NCPU", "2"}}); }
   Json result() const { return Json::parse(read(folder() / "cmp" / "compare.json")); }
+  Json runs() const { return result()["runs"]; }
 };
 
 const Json& row(const Json& experiment, const std::string& label) {
@@ -122,8 +123,8 @@ TEST_F(Compare, StartsEveryRunWithItsRuleItsModelsAndTheCommonOptions) {
   EXPECT_TRUE(rules.count("eager prorata"));
   for (const char* balance : {"prorata uniform", "prorata prorata", "prorata dynamic"})
     EXPECT_TRUE(rules.count(balance));
-  EXPECT_EQ(found, static_cast<int>(result()["runs"].size()));
-  for (const Json& r : result()["runs"]) EXPECT_TRUE(r["error"].is_null());
+  EXPECT_EQ(found, static_cast<int>(runs().size()));
+  for (const Json& r : runs()) EXPECT_TRUE(r["error"].is_null());
   // Models of its own for each, and none of them the user's.
   for (const char* rule : {"eager", "uniform", "prorata-count", "worker-1-alone"})
     for (const char* slowdown : {"1x2", "none"})
@@ -168,7 +169,7 @@ TEST_F(Compare, ReportsARunThatFailsAndGoesOn) {
   EXPECT_EQ(o.code, 0) << o.err;
   EXPECT_NE(o.out.find("uniform failed 1 of 2 times"), std::string::npos) << o.out;
   EXPECT_NE(o.out.find("seed-1: is a file"), std::string::npos) << o.out;
-  for (const Json& r : result()["runs"]) {
+  for (const Json& r : runs()) {
     EXPECT_EQ(r["error"].is_null(), r["label"] != "uniform" || r["seed"] != 1);
     EXPECT_EQ(r["relative_to_uniform"].is_null(), r["seed"] == 1);
   }
@@ -183,7 +184,7 @@ TEST_F(Compare, EndsARunThatDoesNotEnd) {
                             "none", "--balances", "dynamic"});
   EXPECT_EQ(o.code, 1);
   EXPECT_NE(o.out.find("dynamic failed 3 of 3 times: not done after 1 s (--timeout)"), std::string::npos) << o.out;
-  EXPECT_NE(result()["runs"].back()["error"].get<std::string>().find("not tried again"), std::string::npos);
+  EXPECT_NE(runs().back()["error"].get<std::string>().find("not tried again"), std::string::npos);
 }
 
 TEST_F(Compare, StopsCleanlyWithWhatIsDone) {
@@ -196,9 +197,9 @@ TEST_F(Compare, StopsCleanlyWithWhatIsDone) {
                        });
   EXPECT_EQ(o.code, 128 + SIGINT);
   EXPECT_EQ(result()["stopped_by"], "SIGINT");
-  EXPECT_GE(result()["runs"].size(), 1u);
-  EXPECT_LT(result()["runs"].size(), 1000u);
-  for (const Json& r : result()["runs"]) EXPECT_TRUE(r["error"].is_null());
+  EXPECT_GE(runs().size(), 1u);
+  EXPECT_LT(runs().size(), 1000u);
+  for (const Json& r : runs()) EXPECT_TRUE(r["error"].is_null());
   EXPECT_NE(o.out.find("stopped early by SIGINT"), std::string::npos) << o.out;
 }
 

@@ -190,5 +190,27 @@ TEST(SizeLedger, AFunctionOfSizeBeatsAConstantSpeedWhereTimeBends) {
   EXPECT_GT(run(true), 1.1 * run(false));
 }
 
+// Though what is known of a worker changes between two of the step's questions, and some get nothing.
+TEST(SizeLedger, StepThatIsWaitedForIsWholeWhateverBecomesKnownMeanwhile) {
+  std::mt19937 random(5);
+  for (int instance = 0; instance < 300; ++instance) {
+    const std::size_t workers = 2 + random() % 4;
+    const std::int64_t step = static_cast<std::int64_t>(workers) * (1 + random() % 20);
+    const std::int64_t samples = step * (1 + random() % 10) + random() % step;
+    SizeLedger ledger(workers);
+    ledger.begin(samples, step, step, Sizes(workers, step), true);
+    for (std::int64_t left = samples; left > 0;) {
+      std::int64_t of_step = 0;
+      const std::size_t first = random() % workers;
+      for (std::size_t i = 0; i < workers; ++i) {
+        of_step += ledger.next((first + i) % workers, 0);
+        ledger.set_time(random() % workers, linear(1e-5 * (random() % 10), std::pow(10.0, -6 + 0.01 * (random() % 300))));
+      }
+      ASSERT_EQ(of_step, std::min(step, left)) << "instance " << instance;
+      left -= of_step;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace prorata
