@@ -14,6 +14,8 @@ constexpr std::pair<const char*, prorata_balance> kBalances[] = {
     {"prorata", PRORATA_PRORATA}, {"uniform", PRORATA_UNIFORM}, {"dynamic", PRORATA_DYNAMIC}};
 
 constexpr std::pair<const char*, prorata_share> kShares[] = {{"count", PRORATA_COUNT}, {"size", PRORATA_SIZE}};
+constexpr std::pair<const char*, LrSchedule> kLrSchedules[] = {{"cosine", LrSchedule::cosine},
+                                                               {"constant", LrSchedule::constant}};
 constexpr std::pair<const char*, Consistency> kConsistencies[] = {
     {"asp", Consistency::asp}, {"ssp", Consistency::ssp}, {"bsp", Consistency::bsp}};
 
@@ -153,6 +155,7 @@ std::vector<std::int32_t> parse_batches(const std::string& text) {
 
 const char* to_string(prorata_balance balance) { return name_of(kBalances, balance); }
 const char* to_string(prorata_share share) { return name_of(kShares, share); }
+const char* to_string(LrSchedule schedule) { return name_of(kLrSchedules, schedule); }
 const char* to_string(Consistency consistency) { return name_of(kConsistencies, consistency); }
 
 std::vector<std::string> balance_names() { return names_of(kBalances); }
@@ -189,10 +192,12 @@ void add_training(CLI::App* sub, TrainOptions& o) {
   sub->add_option("--optimizer", o.optimizer, "How gradients become updates")
       ->check(CLI::IsMember({"sgd"}))
       ->capture_default_str();
-  sub->add_option("--lr-schedule", o.lr_schedule,
-                  "The learning rate over the run: falling to 0 as a cosine, or constant")
-      ->check(CLI::IsMember({"cosine", "constant"}))
-      ->capture_default_str();
+  add_choice(sub, "--lr-schedule", kLrSchedules, o.lr_schedule,
+             "The learning rate over the run: falling to 0 as a cosine, or constant");
+  sub->add_option("--lr-warmup", o.lr_warmup,
+                  "Mini-batches over which the learning rate rises to its value; default: 200, or a fifth of the run")
+      ->check(CLI::Range(0, 1000000000))
+      ->type_name("N");
   add_choice(
       sub, "--consistency", kConsistencies, o.consistency,
       "When parameters are updated: by each mini-batch at once (asp), so within a bound on staleness (ssp), or in "

@@ -1,6 +1,7 @@
 // What the command line can say, by subcommand. Names and meanings are a contract: see docs/cli.md.
 #pragma once
 
+#include "driver/learning_rate.h"
 #include "driver/trainer.h"
 #include "scheduler/prorata.h"
 
@@ -40,7 +41,8 @@ struct TrainOptions {
   std::optional<double> momentum;
   std::optional<double> weight_decay;
   std::string optimizer = "sgd";
-  std::string lr_schedule = "cosine";
+  LrSchedule lr_schedule = LrSchedule::cosine;
+  std::optional<std::int64_t> lr_warmup;
   std::uint64_t seed = 1;
   prorata_balance balance = PRORATA_PRORATA;
   prorata_share share = PRORATA_COUNT;
@@ -113,6 +115,7 @@ std::vector<std::int32_t> parse_batches(const std::string& text);
 
 const char* to_string(prorata_balance balance);
 const char* to_string(prorata_share share);
+const char* to_string(LrSchedule schedule);
 const char* to_string(Consistency consistency);
 
 // The values of --balance and --share.

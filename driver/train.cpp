@@ -23,7 +23,6 @@
 #include <cmath>
 #include <csignal>
 #include <iostream>
-#include <numbers>
 #include <numeric>
 
 namespace prorata {
@@ -72,7 +71,7 @@ Summary describe_run(const TrainOptions& o, const NetworkSpec& spec, const Runti
   s.epochs_wanted = o.epochs.value_or(spec.defaults.epochs);
   s.batch = o.batch.value_or(spec.defaults.batch);
   s.optimizer = o.optimizer;
-  s.lr_schedule = o.lr_schedule;
+  s.lr_schedule = to_string(o.lr_schedule);
   s.learning_rate = o.learning_rate.value_or(spec.defaults.learning_rate);
   s.momentum = o.momentum.value_or(spec.defaults.momentum);
   s.weight_decay = o.weight_decay.value_or(spec.defaults.weight_decay);
@@ -124,6 +123,9 @@ class TrainingRun {
         progress_(Progress::choose(options.progress, options.common.quiet)) {
     order_.resize(data.train.size());
     price();
+    const std::int64_t all = minibatches_of_epoch() * summary.epochs_wanted;
+    summary.lr_warmup = options.lr_warmup.value_or(default_warmup(all));
+    learning_rate_ = {summary.learning_rate, options.lr_schedule, summary.lr_warmup, all};
     // With two, what is lost by the smaller steps is more than what asynchrony harms (docs/staleness.md).
     summary.momentum_correction = options.momentum_correction.value_or(trainer_.overlapping() > 2);
     summary.effective_momentum =
@@ -188,19 +190,11 @@ class TrainingRun {
       summary_.stopped_by = signal == SIGINT ? "SIGINT" : "SIGTERM";
   }
 
-  std::size_t minibatches_of_epoch() const {
-    const auto batch = static_cast<std::size_t>(summary_.batch);
-    return (order_.size() + batch - 1) / batch;
-  }
+  std::int64_t minibatches_of_epoch() const { return (std::ssize(order_) + summary_.batch - 1) / summary_.batch; }
 
   // The step of the n-th mini-batch of this epoch.
   SgdStep step(std::size_t n) const {
-    double rate = summary_.learning_rate;
-    if (summary_.lr_schedule == "cosine") {
-      const auto done = static_cast<double>(static_cast<std::size_t>(epoch_ - 1) * minibatches_of_epoch() + n);
-      const auto all = static_cast<double>(minibatches_of_epoch()) * summary_.epochs_wanted;
-      rate *= (1 + std::cos(std::numbers::pi * done / all)) / 2;
-    }
+    const double rate = learning_rate_.at((epoch_ - 1) * minibatches_of_epoch() + static_cast<std::int64_t>(n));
     return {static_cast<float>(rate), static_cast<float>(summary_.effective_momentum),
             static_cast<float>(summary_.weight_decay)};
   }
@@ -248,7 +242,7 @@ class TrainingRun {
     s.epoch = epoch_;
     s.epochs = summary_.epochs_wanted;
     s.minibatches = epoch_tally_.minibatches;
-    s.minibatches_of_epoch = minibatches_of_epoch();
+    s.minibatches_of_epoch = static_cast<std::size_t>(minibatches_of_epoch());
     const double samples = static_cast<double>(epoch_tally_.samples - shown_.samples);
     s.loss = samples > 0 ? (epoch_tally_.loss - shown_.loss) / samples : 0;
     s.accuracy = samples > 0 ? static_cast<double>(epoch_tally_.correct - shown_.correct) / samples : 0;
@@ -279,6 +273,7 @@ class TrainingRun {
   SampleHandles train_;
   Progress progress_;
   std::vector<std::uint32_t> order_;
+  LearningRate learning_rate_{};
 
   int epoch_ = 0;
   double epoch_start_ = 0, epoch_seconds_ = 0;

@@ -92,6 +92,7 @@ Json Summary::json() const {
                {"optimizer", optimizer},
                {"learning_rate", learning_rate},
                {"lr_schedule", lr_schedule},
+               {"lr_warmup", lr_warmup},
                {"momentum", momentum},
                {"effective_momentum", effective_momentum},
                {"weight_decay", weight_decay},

@@ -48,6 +48,7 @@ struct Summary {
   int epochs_wanted = 0;
   int epochs = 0;  // completed
   int batch = 0;
+  std::int64_t lr_warmup = 0;  // mini-batches
   double learning_rate = 0, momentum = 0, weight_decay = 0;
   double effective_momentum = 0;                 // what the optimizer was given
   std::optional<std::uint64_t> staleness_bound;  // of ssp

@@ -53,6 +53,7 @@ TEST_F(Program, RefusesValuesOutOfRange) {
                                     {"--slowdown", "0:2,"},
                                     {"--slowdown", "-1:2"},
                                     {"--lr-schedule", "steps"},
+                                    {"--lr-warmup", "-1"},
                                     {"--dataset", "cats"},
                                     {"--epochs"}};
   for (const Words& w : wrong) {
@@ -73,6 +74,7 @@ TEST_F(Program, TakesEachTrainingOptionIntoTheSummary) {
                                                                                     {"--batch", "50"},
                                                                                     {"--lr", "0.03"},
                                                                                     {"--lr-schedule", "constant"},
+                                                                                    {"--lr-warmup", "7"},
                                                                                     {"--momentum", "0.5"},
                                                                                     {"--optimizer", "sgd"},
                                                                                     {"--seed", "9"},
@@ -93,6 +95,7 @@ TEST_F(Program, TakesEachTrainingOptionIntoTheSummary) {
   EXPECT_EQ(s["weight_decay"], 0.001);
   EXPECT_EQ(s["optimizer"], "sgd");
   EXPECT_EQ(s["lr_schedule"], "constant");
+  EXPECT_EQ(s["lr_warmup"], 7);
   EXPECT_EQ(s["seed"], 9);
   EXPECT_EQ(s["balance"], "dynamic");
   EXPECT_EQ(s["share"], "count");
