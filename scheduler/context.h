@@ -1,10 +1,10 @@
 // What the policy `prorata` knows of one of StarPU's scheduling contexts, and the lists that it moves tasks between.
 //
-// A task with a tag waits with its group until a worker takes the group (bind); one without is dealt by SingleTasks. The
-// ledgers say whether a worker may take a group, the speeds how long it is expected to need.
+// A task with a tag waits with its group until a worker takes the group (bind); one without is dealt by SingleTasks.
+// The ledgers say whether a worker may take a group, the speeds how long it is expected to need.
 //
-// Threads: `mutex` guards all of it but the atomic members. StarPU 1.3 tells a policy of workers that come, not of those
-// that go: whoever pushes or pops asks workers_changed().
+// Threads: `mutex` guards all of it but the atomic members. StarPU 1.3 tells a policy of workers that come, not of
+// those that go: whoever pushes or pops asks workers_changed().
 #pragma once
 
 #include "scheduler/ledger.h"

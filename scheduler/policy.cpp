@@ -71,7 +71,7 @@ void submit_hook(starpu_task* task) {
   }
   for (int w : context.workers)
     context.speeds.add_price(work, static_cast<unsigned>(w),
-                            price_task(task, context.sched_ctx, static_cast<unsigned>(w)).seconds);
+                             price_task(task, context.sched_ctx, static_cast<unsigned>(w)).seconds);
   if (++group->priced == group->tasks) context.speeds.end_price(work);
 }
 
@@ -217,8 +217,8 @@ void post_exec_hook(starpu_task* task, unsigned sched_ctx) {
       context.speeds.measured({group->kind, group->samples}, static_cast<unsigned>(worker), now() - group->started);
       const bool excluded = std::isinf(context.ledger->seconds(context.slot(worker)));
       if (!excluded && group->kind == context.phase.kind && group->samples == context.phase.samples)
-        context.ledger->set_seconds(context.slot(worker),
-                                   context.speeds.seconds({group->kind, group->samples}, static_cast<unsigned>(worker)));
+        context.ledger->set_seconds(context.slot(worker), context.speeds.seconds({group->kind, group->samples},
+                                                                                 static_cast<unsigned>(worker)));
       if (group->kind == context.phase.kind) context.update_time(worker);
     }
     waiting = !context.waiting.empty();

@@ -30,8 +30,8 @@ class SizeLedger {
   explicit SizeLedger(std::size_t workers);
 
   // Starts a phase of `samples`, in steps of `step` > 0 and rounds of `round` >= step; no mini-batch has more than
-  // `most` samples. All workers are taken to be free. `in_steps`: each step is waited for, and is a round; each worker is
-  // asked once in it, and there are no trials, for all would wait for them.
+  // `most` samples. All workers are taken to be free. `in_steps`: each step is waited for, and is a round; each worker
+  // is asked once in it, and there are no trials, for all would wait for them.
   void begin(std::int64_t samples, std::int64_t step, std::int64_t round, std::vector<std::int64_t> most,
              bool in_steps = false);
 

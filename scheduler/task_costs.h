@@ -21,7 +21,8 @@ struct TaskPrice {
 };
 TaskPrice price_task(starpu_task* task, unsigned sched_ctx, unsigned worker);
 
-// For a task that belongs to no group. An entry for each of StarPU's workers. Seconds are NaN where no model knows, infinite where the worker cannot run it.
+// For a task that belongs to no group. An entry for each of StarPU's workers. Seconds are NaN where no model knows,
+// infinite where the worker cannot run it.
 std::vector<TaskCost> task_costs(starpu_task* task, unsigned sched_ctx);
 
 }  // namespace prorata

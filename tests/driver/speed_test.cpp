@@ -191,8 +191,8 @@ TEST_P(Poisoned, EntryIsFoundAloneAndLeftOut) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Entries, Poisoned,
-                         ::testing::Values(Poison{0.0025, kDefault}, Poison{100, kDefault}, Poison{4, 1},
-                                           Poison{25, 0}, Poison{0.01, 4}));
+                         ::testing::Values(Poison{0.0025, kDefault}, Poison{100, kDefault}, Poison{4, 1}, Poison{25, 0},
+                                           Poison{0.01, 4}));
 
 TEST_F(Speed, PoisonedEntryOfATaskThatKnowsNoBatchSizeIsSeenByTheOtherWorker) {
   const NetworkSpec spec = small_mlp();

@@ -204,7 +204,8 @@ TEST(SizeLedger, StepThatIsWaitedForIsWholeWhateverBecomesKnownMeanwhile) {
       const std::size_t first = random() % workers;
       for (std::size_t i = 0; i < workers; ++i) {
         of_step += ledger.next((first + i) % workers, 0);
-        ledger.set_time(random() % workers, linear(1e-5 * (random() % 10), std::pow(10.0, -6 + 0.01 * (random() % 300))));
+        ledger.set_time(random() % workers,
+                        linear(1e-5 * (random() % 10), std::pow(10.0, -6 + 0.01 * (random() % 300))));
       }
       ASSERT_EQ(of_step, std::min(step, left)) << "instance " << instance;
       left -= of_step;
