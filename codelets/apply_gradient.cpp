@@ -1,5 +1,7 @@
 #include "codelets/apply_gradient.h"
 
+#include "codelets/kernels/kernels.h"
+
 namespace prorata {
 namespace {
 
@@ -28,17 +30,55 @@ void accumulate(const AccumulateGradientArgs& args, float* __restrict sum, const
     for (std::int32_t i = 0; i < args.shape.count; ++i) sum[i] += args.weight * gradient[i];
 }
 
+template <class Device>
+void step_on(Device& d, const ApplyGradientArgs& a, float compensation, Out<Device> params, Out<Device> velocity,
+             In<Device> gradient, In<Device> snapshot) {
+  d.launch(kernels::sgd, static_cast<std::size_t>(a.shape.count), a.shape.count, a.learning_rate, a.momentum,
+           a.weight_decay, a.weight, compensation, params, velocity, gradient, snapshot);
+}
+
+struct Apply {
+  template <class Device>
+  static void run(Device& d, const ApplyGradientArgs& args, Out<Device> params, Out<Device> velocity,
+                  In<Device> gradient) {
+    step_on(d, args, 0.0f, params, velocity, gradient, gradient);
+  }
+};
+
+struct ApplyCompensated {
+  template <class Device>
+  static void run(Device& d, const ApplyCompensatedGradientArgs& args, Out<Device> params, Out<Device> velocity,
+                  In<Device> gradient, In<Device> snapshot) {
+    step_on(d, args, args.compensation, params, velocity, gradient, snapshot);
+  }
+};
+
+struct Accumulate {
+  template <class Device>
+  static void run(Device& d, const AccumulateGradientArgs& args, Out<Device> sum, In<Device> gradient) {
+    d.launch(kernels::accumulate, static_cast<std::size_t>(args.shape.count), args.shape.count, args.weight, args.first,
+             gradient, sum);
+  }
+};
+
 }  // namespace
 
-const Codelet apply_gradient{
-    "apply_gradient", {STARPU_RW, STARPU_RW, STARPU_R}, footprint_of<ApplyGradientArgs>(), {{"loops", cpu<sgd>}}};
+const Codelet apply_gradient{"apply_gradient",
+                             {STARPU_RW, STARPU_RW, STARPU_R},
+                             footprint_of<ApplyGradientArgs>(),
+                             {{"loops", cpu<sgd>}},
+                             on_devices<Apply>()};
 
 const Codelet apply_compensated_gradient{"apply_compensated_gradient",
                                          {STARPU_RW, STARPU_RW, STARPU_R, STARPU_R},
                                          footprint_of<ApplyCompensatedGradientArgs>(),
-                                         {{"loops", cpu<compensated_sgd>}}};
+                                         {{"loops", cpu<compensated_sgd>}},
+                                         on_devices<ApplyCompensated>()};
 
-const Codelet accumulate_gradient{
-    "accumulate_gradient", {STARPU_RW, STARPU_R}, footprint_of<AccumulateGradientArgs>(), {{"loops", cpu<accumulate>}}};
+const Codelet accumulate_gradient{"accumulate_gradient",
+                                  {STARPU_RW, STARPU_R},
+                                  footprint_of<AccumulateGradientArgs>(),
+                                  {{"loops", cpu<accumulate>}},
+                                  on_devices<Accumulate>()};
 
 }  // namespace prorata

@@ -1,6 +1,7 @@
 #include "codelets/codelet.h"
 
 #include "codelets/backend/cpu_worker.h"
+#include "codelets/backend/kernel_error.h"
 
 #include <algorithm>
 #include <atomic>
@@ -29,8 +30,8 @@ int may_run(unsigned /*worker*/, starpu_task* /*task*/, unsigned implementation)
 }  // namespace
 
 Codelet::Codelet(const char* name, std::vector<starpu_data_access_mode> modes, Footprint footprint,
-                 std::vector<CpuImplementation> cpu)
-    : name_(name), symbol_("prorata_" + name_), cpu_(std::move(cpu)) {
+                 std::vector<CpuImplementation> cpu, DeviceFunctions devices)
+    : name_(name), symbol_("prorata_" + name_), cpu_(std::move(cpu)), devices_(devices) {
   if (modes.size() > STARPU_NMAXBUFS || cpu_.size() > STARPU_MAXIMPLEMENTATIONS)
     throw std::logic_error("codelet " + name_ + " has more buffers or implementations than StarPU was built for");
 
@@ -47,6 +48,16 @@ Codelet::Codelet(const char* name, std::vector<starpu_data_access_mode> modes, F
   codelet_.nbuffers = static_cast<int>(modes.size());
   std::copy(modes.begin(), modes.end(), codelet_.modes);
   for (std::size_t i = 0; i < cpu_.size(); ++i) codelet_.cpu_funcs[i] = cpu_[i].run;
+  if (devices_.opencl) {
+    codelet_.where |= STARPU_OPENCL;
+    codelet_.opencl_funcs[0] = devices_.opencl;
+    codelet_.opencl_flags[0] = STARPU_OPENCL_ASYNC;
+  }
+  if (devices_.cuda) {
+    codelet_.where |= STARPU_CUDA;
+    codelet_.cuda_funcs[0] = devices_.cuda;
+    codelet_.cuda_flags[0] = STARPU_CUDA_ASYNC;
+  }
 
   registry().push_back(this);
 }
@@ -67,17 +78,17 @@ void rethrow_kernel_error() {
   if (error) std::rethrow_exception(error);
 }
 
+void keep_current_kernel_error() {
+  std::lock_guard lock(error_mutex);
+  if (!first_error) first_error = std::current_exception();
+  failed.store(true, std::memory_order_release);
+}
+
 namespace detail {
 
 void run_on_cpu_worker(void (*kernel)(void* buffers[], const void* args), void* buffers[], const void* args) {
   CpuWorkerClock clock;
-  try {
-    kernel(buffers, args);
-  } catch (...) {
-    std::lock_guard lock(error_mutex);
-    if (!first_error) first_error = std::current_exception();
-    failed.store(true, std::memory_order_release);
-  }
+  keep_kernel_error([&] { kernel(buffers, args); });
 }
 
 }  // namespace detail

@@ -10,7 +10,10 @@
 //                                 {STARPU_R, STARPU_R, STARPU_W},
 //                                 footprint_of<DenseArgs>(),
 //                                 {{"onednn", cpu<onednn::dense_forward>},
-//                                  {"openblas", cpu<openblas::dense_forward>}}};
+//                                  {"openblas", cpu<openblas::dense_forward>}},
+//                                 on_devices<DenseForward>()};
+//
+// The last is the operation on CUDA and OpenCL devices: see device.h.
 //
 // Arguments. Every argument struct has a member `shape` of 32-bit integers: all that may change what the
 // task costs. The footprint of the performance model is its hash; the model's size is `shape.batch`, the
@@ -25,6 +28,7 @@
 #pragma once
 
 #include "codelets/backend/happens_before.h"
+#include "codelets/device.h"
 
 #include <starpu.h>
 
@@ -56,12 +60,13 @@ class Codelet {
   // `modes`: one access mode a buffer. At most STARPU_MAXIMPLEMENTATIONS implementations; the first one is
   // the one that a deterministic run uses.
   Codelet(const char* name, std::vector<starpu_data_access_mode> modes, Footprint footprint,
-          std::vector<CpuImplementation> cpu);
+          std::vector<CpuImplementation> cpu, DeviceFunctions devices = {});
   Codelet(const Codelet&) = delete;
   Codelet& operator=(const Codelet&) = delete;
 
   const std::string& name() const { return name_; }
   const std::vector<CpuImplementation>& cpu() const { return cpu_; }
+  const DeviceFunctions& devices() const { return devices_; }
   std::size_t buffers() const { return static_cast<std::size_t>(codelet_.nbuffers); }
   // StarPU writes statistics into its codelets, hence the mutable reference.
   starpu_codelet* starpu() const { return &codelet_; }
@@ -73,6 +78,7 @@ class Codelet {
   std::string name_;
   std::string symbol_;
   std::vector<CpuImplementation> cpu_;
+  DeviceFunctions devices_;
   mutable starpu_perfmodel model_{};
   mutable starpu_codelet codelet_{};
 };

@@ -1,10 +1,16 @@
 #include "codelets/conv2d.h"
 
+#include "codelets/backend/bias.h"
 #include "codelets/backend/onednn.h"
 #include "codelets/kernels/elementwise.h"
 
+#include <algorithm>
+#include <stdexcept>
+
 namespace prorata {
 namespace {
+
+namespace with_onednn {
 
 using dnnl::algorithm;
 using dnnl::memory;
@@ -113,11 +119,11 @@ struct BackwardWeights {
 void forward(const Conv2dArgs& args, const float* x, const float* params, float* y) {
   onednn::cached<Forward>(args.shape).run(x, params, params + args.shape.weights(), y);
   // Not oneDNN's own fused rectifier: it turns not-a-number into 0, and a diverged network would look healthy.
-  if (args.shape.relu) kernels::rectify(args.shape.outputs(), y);
+  if (args.shape.relu) elementwise::rectify(args.shape.outputs(), y);
 }
 
 void backward_parameters(const Conv2dArgs& args, const float* x, const float* y, float* dy, float* dparams) {
-  if (args.shape.relu) kernels::relu_backward(args.shape.outputs(), y, dy, dy);
+  if (args.shape.relu) elementwise::relu_backward(args.shape.outputs(), y, dy, dy);
   onednn::cached<BackwardWeights>(args.shape).run(x, dy, dparams, dparams + args.shape.weights());
 }
 
@@ -127,19 +133,112 @@ void backward(const Conv2dArgs& args, const float* x, const float* params, const
   onednn::cached<BackwardData>(args.shape).run(params, dy, dx);
 }
 
+}  // namespace with_onednn
+
+// On devices: a matrix whose rows are the windows of the image, and products with it. It is made for as many images at
+// a time as kWorkspace has room for, at least one.
+namespace by_columns {
+
+constexpr std::size_t kWorkspace = std::size_t(32) << 20;  // bytes
+
+struct Columns {
+  explicit Columns(const Conv2dShape& shape)
+      : s(shape),
+        pixels(std::size_t(s.out_height()) * s.out_width()),
+        row(std::size_t(s.kernel) * s.kernel * s.in_channels),
+        images(std::clamp<std::size_t>(kWorkspace / sizeof(float) / (pixels * row), 1, std::size_t(s.batch))) {
+    if (s.out_height() < 1 || s.out_width() < 1)
+      throw std::invalid_argument("conv2d: the window is larger than the image and its padding");
+  }
+
+  // Calls visit(first image, images, first row of y) for one lot after the other.
+  template <class Visit>
+  void for_each_lot(const Visit& visit) const {
+    for (std::size_t first = 0; first < std::size_t(s.batch); first += images)
+      visit(first, std::min(images, std::size_t(s.batch) - first), first * pixels);
+  }
+
+  template <class Device>
+  Out<Device> room(Device& d) const {
+    return d.template workspace<float>(images * pixels * row);
+  }
+
+  template <class Device, class K, class From, class To>
+  void launch(Device& d, const K& kernel, std::size_t count, std::size_t first, std::size_t n, From from, To to) const {
+    d.launch(kernel, count, as_int(n), as_int(first), s.height, s.width, s.in_channels, s.out_height(), s.out_width(),
+             s.kernel, s.stride, s.padding, from, to);
+  }
+
+  const Conv2dShape& s;
+  std::size_t pixels, row, images;  // row: of the matrix; images: at a time
+};
+
+struct Forward {
+  template <class Device>
+  static void run(Device& d, const Conv2dArgs& args, In<Device> x, In<Device> params, Out<Device> y) {
+    const Conv2dShape& s = args.shape;
+    const Columns c(s);
+    const auto columns = c.room(d);
+    c.for_each_lot([&](std::size_t first, std::size_t n, std::size_t at) {
+      c.launch(d, kernels::image_to_columns, n * c.pixels * c.row, first, n, x, columns);
+      d.gemm({Transpose::no, Transpose::yes, std::int64_t(n * c.pixels), s.out_channels, std::int64_t(c.row)}, columns,
+             0, params, 0, 0.0f, y, at * s.out_channels);
+    });
+    add_bias(d, s.batch * c.pixels, s.out_channels, params, s.weights(), s.relu, y);
+  }
+};
+
+struct BackwardParameters {
+  template <class Device>
+  static void run(Device& d, const Conv2dArgs& args, In<Device> x, In<Device> y, Out<Device> dy, Out<Device> dparams) {
+    const Conv2dShape& s = args.shape;
+    const Columns c(s);
+    add_bias_backward(d, s.batch * c.pixels, s.out_channels, y, s.relu, dy, dparams, s.weights());
+    const auto columns = c.room(d);
+    c.for_each_lot([&](std::size_t first, std::size_t n, std::size_t at) {
+      c.launch(d, kernels::image_to_columns, n * c.pixels * c.row, first, n, x, columns);
+      d.gemm({Transpose::yes, Transpose::no, s.out_channels, std::int64_t(c.row), std::int64_t(n * c.pixels)}, dy,
+             at * s.out_channels, columns, 0, first == 0 ? 0.0f : 1.0f, dparams, 0);
+    });
+  }
+};
+
+struct Backward {
+  template <class Device>
+  static void run(Device& d, const Conv2dArgs& args, In<Device> x, In<Device> params, In<Device> y, Out<Device> dy,
+                  Out<Device> dparams, Out<Device> dx) {
+    const Conv2dShape& s = args.shape;
+    const Columns c(s);
+    BackwardParameters::run(d, args, x, y, dy, dparams);
+    const auto columns = c.room(d);
+    c.for_each_lot([&](std::size_t first, std::size_t n, std::size_t at) {
+      d.gemm({Transpose::no, Transpose::no, std::int64_t(n * c.pixels), std::int64_t(c.row), s.out_channels}, dy,
+             at * s.out_channels, params, 0, 0.0f, columns, 0);
+      c.launch(d, kernels::columns_to_image, n * std::size_t(s.height) * s.width * s.in_channels, first, n, columns,
+               dx);
+    });
+  }
+};
+
+}  // namespace by_columns
 }  // namespace
 
-const Codelet conv2d_forward{
-    "conv2d_forward", {STARPU_R, STARPU_R, STARPU_W}, footprint_of<Conv2dArgs>(), {{"onednn", cpu<forward>}}};
+const Codelet conv2d_forward{"conv2d_forward",
+                             {STARPU_R, STARPU_R, STARPU_W},
+                             footprint_of<Conv2dArgs>(),
+                             {{"onednn", cpu<with_onednn::forward>}},
+                             on_devices<by_columns::Forward>()};
 
 const Codelet conv2d_backward{"conv2d_backward",
                               {STARPU_R, STARPU_R, STARPU_R, STARPU_RW, STARPU_W, STARPU_W},
                               footprint_of<Conv2dArgs>(),
-                              {{"onednn", cpu<backward>}}};
+                              {{"onednn", cpu<with_onednn::backward>}},
+                              on_devices<by_columns::Backward>()};
 
 const Codelet conv2d_backward_parameters{"conv2d_backward_parameters",
                                          {STARPU_R, STARPU_R, STARPU_RW, STARPU_W},
                                          footprint_of<Conv2dArgs>(),
-                                         {{"onednn", cpu<backward_parameters>}}};
+                                         {{"onednn", cpu<with_onednn::backward_parameters>}},
+                                         on_devices<by_columns::BackwardParameters>()};
 
 }  // namespace prorata

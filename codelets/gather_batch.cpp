@@ -1,5 +1,7 @@
 #include "codelets/gather_batch.h"
 
+#include "codelets/kernels/kernels.h"
+
 namespace prorata {
 namespace {
 
@@ -15,9 +17,24 @@ void loops(const GatherBatchArgs& args, const std::uint8_t* images, const std::u
   }
 }
 
+struct Gather {
+  template <class Device>
+  static void run(Device& d, const GatherBatchArgs& args, In<Device, std::uint8_t> images,
+                  In<Device, std::uint8_t> labels, Out<Device> x, Out<Device, std::int32_t> y) {
+    const auto [batch, features] = args.shape;
+    const auto samples = static_cast<std::size_t>(batch);
+    const auto indices = d.upload(args.indices, samples);
+    d.launch(kernels::gather_images, samples * features, batch, features, images, indices, args.scale, x);
+    d.launch(kernels::gather_labels, samples, batch, labels, indices, y);
+  }
+};
+
 }  // namespace
 
-const Codelet gather_batch{
-    "gather_batch", {STARPU_R, STARPU_R, STARPU_W, STARPU_W}, footprint_of<GatherBatchArgs>(), {{"loops", cpu<loops>}}};
+const Codelet gather_batch{"gather_batch",
+                           {STARPU_R, STARPU_R, STARPU_W, STARPU_W},
+                           footprint_of<GatherBatchArgs>(),
+                           {{"loops", cpu<loops>}},
+                           on_devices<Gather>()};
 
 }  // namespace prorata

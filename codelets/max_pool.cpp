@@ -1,6 +1,7 @@
 #include "codelets/max_pool.h"
 
 #include "codelets/backend/onednn.h"
+#include "codelets/kernels/kernels.h"
 
 #include <algorithm>
 #include <vector>
@@ -138,16 +139,39 @@ void backward(const MaxPoolArgs& args, const std::uint8_t* argmax, const float* 
 }
 
 }  // namespace with_onednn
+
+struct Forward {
+  template <class Device>
+  static void run(Device& d, const MaxPoolArgs& args, In<Device> x, Out<Device> y, Out<Device, std::uint8_t> argmax) {
+    const MaxPoolShape& s = args.shape;
+    const std::size_t outputs = std::size_t(s.batch) * s.out_height() * s.out_width() * s.channels;
+    d.launch(kernels::max_pool, outputs, s.batch, s.height, s.width, s.channels, s.out_height(), s.out_width(),
+             s.window, s.stride, x, y, argmax);
+  }
+};
+
+struct Backward {
+  template <class Device>
+  static void run(Device& d, const MaxPoolArgs& args, In<Device, std::uint8_t> argmax, In<Device> dy, Out<Device> dx) {
+    const MaxPoolShape& s = args.shape;
+    const std::size_t inputs = std::size_t(s.batch) * s.height * s.width * s.channels;
+    d.launch(kernels::max_pool_spread, inputs, s.batch, s.height, s.width, s.channels, s.out_height(), s.out_width(),
+             s.window, s.stride, argmax, dy, dx);
+  }
+};
+
 }  // namespace
 
 const Codelet max_pool_forward{"max_pool_forward",
                                {STARPU_R, STARPU_W, STARPU_W},
                                footprint_of<MaxPoolArgs>(),
-                               {{"loops", cpu<loops::forward>}, {"onednn", cpu<with_onednn::forward>}}};
+                               {{"loops", cpu<loops::forward>}, {"onednn", cpu<with_onednn::forward>}},
+                               on_devices<Forward>()};
 
 const Codelet max_pool_backward{"max_pool_backward",
                                 {STARPU_R, STARPU_R, STARPU_W},
                                 footprint_of<MaxPoolArgs>(),
-                                {{"loops", cpu<loops::backward>}, {"onednn", cpu<with_onednn::backward>}}};
+                                {{"loops", cpu<loops::backward>}, {"onednn", cpu<with_onednn::backward>}},
+                                on_devices<Backward>()};
 
 }  // namespace prorata

@@ -1,5 +1,7 @@
 #include "codelets/softmax_cross_entropy.h"
 
+#include "codelets/kernels/kernels.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -27,11 +29,25 @@ void loops(const SoftmaxCrossEntropyArgs& args, const float* logits, const std::
   *score = {static_cast<float>(loss), static_cast<float>(correct)};
 }
 
+struct Score {
+  template <class Device>
+  static void run(Device& d, const SoftmaxCrossEntropyArgs& args, In<Device> logits, In<Device, std::int32_t> labels,
+                  Out<Device> dlogits, Out<Device> score) {
+    const auto [batch, classes] = args.shape;
+    const auto samples = static_cast<std::size_t>(batch);
+    const auto scores = d.template workspace<float>(2 * samples);
+    d.launch(kernels::softmax_rows, samples, batch, classes, logits, labels, dlogits, scores);
+    d.launch(kernels::sum_scores, 2, batch, scores, score);
+  }
+};
+static_assert(sizeof(BatchScore) == 2 * sizeof(float), "sum_scores writes it as two numbers");
+
 }  // namespace
 
 const Codelet softmax_cross_entropy{"softmax_cross_entropy",
                                     {STARPU_R, STARPU_R, STARPU_W, STARPU_W},
                                     footprint_of<SoftmaxCrossEntropyArgs>(),
-                                    {{"loops", cpu<loops>}}};
+                                    {{"loops", cpu<loops>}},
+                                    on_devices<Score>()};
 
 }  // namespace prorata

@@ -23,13 +23,16 @@ void onednn_gemm(Transpose ta, Transpose tb, std::int64_t m, std::int64_t n, std
     throw std::runtime_error("oneDNN could not multiply matrices (dnnl_sgemm failed)");
 }
 
+void openblas_gemm(const GemmShape& s, const float* a, const float* b, float beta, float* c) {
+  const auto op = [](Transpose t) { return t == Transpose::yes ? CblasTrans : CblasNoTrans; };
+  const auto length = [](std::int64_t n) { return static_cast<blasint>(n); };
+  cblas_sgemm(CblasRowMajor, op(s.ta), op(s.tb), length(s.m), length(s.n), length(s.k), 1.0f, a, length(s.row_of_a()),
+              b, length(s.row_of_b()), beta, c, length(s.n));
+}
+
 void openblas_gemm(Transpose ta, Transpose tb, std::int64_t m, std::int64_t n, std::int64_t k, const float* a,
                    const float* b, float* c) {
-  const bool at = ta == Transpose::yes;
-  const bool bt = tb == Transpose::yes;
-  cblas_sgemm(CblasRowMajor, at ? CblasTrans : CblasNoTrans, bt ? CblasTrans : CblasNoTrans, static_cast<blasint>(m),
-              static_cast<blasint>(n), static_cast<blasint>(k), 1.0f, a, static_cast<blasint>(at ? m : k), b,
-              static_cast<blasint>(bt ? k : n), 0.0f, c, static_cast<blasint>(n));
+  openblas_gemm({ta, tb, m, n, k}, a, b, 0.0f, c);
 }
 
 }  // namespace prorata

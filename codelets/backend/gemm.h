@@ -2,6 +2,7 @@
 //
 // c[m, n] = op(a) op(b), row-major and densely packed: op(a) is [m, k], op(b) is [k, n]; a matrix marked
 // Transpose::yes is stored the other way round, a as [k, m] and b as [n, k]. c is overwritten.
+// On a device (codelets/device.h) the same, but c = op(a) op(b) + beta c, with beta 0 (c is not read) or 1.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,14 @@
 namespace prorata {
 
 enum class Transpose : bool { no, yes };
+
+struct GemmShape {
+  Transpose ta, tb;
+  std::int64_t m, n, k;
+
+  std::int64_t row_of_a() const { return ta == Transpose::yes ? m : k; }  // elements from one row to the next
+  std::int64_t row_of_b() const { return tb == Transpose::yes ? k : n; }
+};
 
 using Gemm = void (*)(Transpose ta, Transpose tb, std::int64_t m, std::int64_t n, std::int64_t k, const float* a,
                       const float* b, float* c);
@@ -22,5 +31,6 @@ void onednn_gemm(Transpose ta, Transpose tb, std::int64_t m, std::int64_t n, std
                  const float* b, float* c);
 void openblas_gemm(Transpose ta, Transpose tb, std::int64_t m, std::int64_t n, std::int64_t k, const float* a,
                    const float* b, float* c);
+void openblas_gemm(const GemmShape& shape, const float* a, const float* b, float beta, float* c);
 
 }  // namespace prorata

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace prorata::kernels {
+namespace prorata::elementwise {
 
 // The larger of v and floor; not a number stays so, for a diverged network must be seen to be one.
 inline float rectify(float v, float floor) { return v < floor ? floor : v; }
@@ -36,4 +36,4 @@ inline void relu_backward(std::size_t count, const float* y, const float* dy, fl
   for (std::size_t i = 0; i < count; ++i) dx[i] = y[i] > 0.0f ? dy[i] : 0.0f;
 }
 
-}  // namespace prorata::kernels
+}  // namespace prorata::elementwise

@@ -1,6 +1,7 @@
 // Runs one implementation of a codelet on buffers of its own, and holds what it wrote against the reference.
 //
-// No StarPU runs here: the kernel is called with vector interfaces, filled as StarPU would. Every buffer is larger than
+// No StarPU runs here: the kernel is called with vector interfaces, filled as StarPU would, on a device with its memory
+// (implementations.h). Every buffer is larger than
 // the shape needs, as when a handle serves a partial batch. Outputs start out as not a number, and so is what lies
 // beside an input; what lies beside an output is a number. So it shows when a kernel leaves an element out, uses what
 // it should not read, or writes (or only copies, or updates) beside its output.
@@ -90,7 +91,6 @@ struct Operation {
 class Buffer {
   static constexpr unsigned char kNoNumber = 0xff;  // as a byte of a float; else -1 or 255, which nobody expects
   static constexpr unsigned char kNumber = 0x3e;
-  static constexpr std::ptrdiff_t kHead = 64;  // bytes before the buffer, which keep its alignment
 
   template <class Use>
   auto with_type(Use use) const {
@@ -102,6 +102,8 @@ class Buffer {
   }
 
  public:
+  static constexpr std::ptrdiff_t kHead = 1024;  // bytes before the buffer, which keep its alignment, on devices too
+
   // An output.
   Buffer(Element element, std::size_t used) : Buffer(element, used, kNumber) {
     std::fill_n(bytes_.begin() + kHead, used * size(), kNoNumber);
@@ -128,6 +130,9 @@ class Buffer {
     return std::equal(bytes_.begin(), bytes_.begin() + kHead, before_.begin()) &&
            std::equal(bytes_.begin() + end, bytes_.end(), before_.begin() + end);
   }
+
+  // All of it, with what lies before and behind.
+  std::vector<unsigned char>& bytes() { return bytes_; }
 
   starpu_vector_interface interface() {
     starpu_vector_interface vector{};
@@ -193,21 +198,20 @@ inline std::vector<Buffer> make_buffers(const Operation& op, const Arguments& in
   return buffers;
 }
 
-inline void call(CpuFunction kernel, const void* args, std::vector<Buffer>& buffers) {
-  std::vector<starpu_vector_interface> interfaces;
-  for (Buffer& b : buffers) interfaces.push_back(b.interface());
-  std::vector<void*> pointers;
-  for (auto& i : interfaces) pointers.push_back(&i);
-  kernel(pointers.data(), const_cast<void*>(args));
-}
+// A form of a codelet.
+struct Implementation {
+  std::string name;
+  std::function<void(const void* args, std::vector<Buffer>&)> call;
+  std::string missing;  // why it cannot run here; empty where it can
+};
 
 // The kernel writes what the reference expects, all of it and nothing else.
-inline void check(const Operation& op, const CpuImplementation& implementation, const void* args,
+inline void check(const Operation& op, const Implementation& implementation, const void* args,
                   const Arguments& inputs) {
   const auto expected = op.expected(args, inputs);
   ASSERT_EQ(expected.size(), op.codelet->buffers());
   auto buffers = make_buffers(op, inputs, expected);
-  call(implementation.run, args, buffers);
+  implementation.call(args, buffers);
   ASSERT_NO_THROW(rethrow_kernel_error());
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     SCOPED_TRACE("buffer " + std::to_string(i));
@@ -245,7 +249,7 @@ inline std::optional<Values> central_differences(const Operation& op, const void
 }
 
 // The kernel's gradients are the derivatives of op.scalar.
-inline void check_gradient(const Operation& op, const CpuImplementation& implementation, const Case& c) {
+inline void check_gradient(const Operation& op, const Implementation& implementation, const Case& c) {
   for (std::size_t seed = 1; seed <= 100; ++seed) {
     Random random(seed, Random::Grain::fine);
     const Arguments inputs = op.inputs(c.args.get(), random);
@@ -257,7 +261,7 @@ inline void check_gradient(const Operation& op, const CpuImplementation& impleme
 
     const auto expected = op.expected(c.args.get(), inputs);
     auto buffers = make_buffers(op, inputs, expected);
-    call(implementation.run, c.args.get(), buffers);
+    implementation.call(c.args.get(), buffers);
     ASSERT_NO_THROW(rethrow_kernel_error());
     for (std::size_t i = 0; i < derivatives.size(); ++i) {
       const std::size_t gradient = op.derivatives[i].gradient;

@@ -1,0 +1,8 @@
+// The text of kernels/kernels.h, as the devices' compilers get it: made by the build.
+#pragma once
+
+namespace prorata {
+
+extern const char* const kOpenClProgram;
+
+}  // namespace prorata

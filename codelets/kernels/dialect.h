@@ -1,0 +1,53 @@
+// The dialect that kernels.h is written in: one text that is C++, CUDA C++ and OpenCL C.
+//
+//     KERNEL(scale, int n, float factor, GLOBAL float* x) {
+//       FOR_EACH(i, n) x[i] *= factor;
+//     }
+//
+// FOR_EACH deals the numbers 0 .. n - 1 out to whoever runs the kernel: one after the other in C++, to the threads of
+// the grid on a device. Nothing may depend on their order, and no two of them may write the same element.
+// Integers are 32 bits (`int`) but for LONG, which is 64; functions are those that all three have (exp, log).
+//
+// In C++ each kernel also becomes a value of its name, which Device::launch() takes: see backend/kernel.h.
+#if defined(__OPENCL_VERSION__)
+
+#define GLOBAL __global
+#define LONG long
+#define INLINE static inline
+#define KERNEL(name, ...) __kernel void name(__VA_ARGS__)
+#define FOR_EACH(i, n) for (int i = get_global_id(0); i < (n); i += get_global_size(0))
+typedef uchar u8;
+typedef uint u32;
+
+#elif defined(__CUDACC__)
+
+#include <cstdint>
+#define GLOBAL
+#define LONG std::int64_t
+#define INLINE static inline __device__
+#define KERNEL(name, ...) extern "C" __global__ void prorata_cuda_##name(__VA_ARGS__)
+#define FOR_EACH(i, n) for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += gridDim.x * blockDim.x)
+
+#else
+
+#include "codelets/backend/kernel.h"
+
+#include <cmath>
+#include <cstdint>
+#define GLOBAL
+#define LONG std::int64_t
+#define INLINE inline
+#if defined(PRORATA_CUDA)
+#define KERNEL(name, ...)                                                                                 \
+  extern "C" void prorata_cuda_##name(__VA_ARGS__); /* what nvcc makes to launch it by */                 \
+  inline void name##_in_order(__VA_ARGS__);                                                               \
+  inline const Kernel name(#name, &name##_in_order, reinterpret_cast<const void*>(&prorata_cuda_##name)); \
+  inline void name##_in_order(__VA_ARGS__)
+#else
+#define KERNEL(name, ...)                                     \
+  inline void name##_in_order(__VA_ARGS__);                   \
+  inline const Kernel name(#name, &name##_in_order, nullptr); \
+  inline void name##_in_order(__VA_ARGS__)
+#endif
+#define FOR_EACH(i, n) for (int i = 0; i < (n); ++i)
+#endif

@@ -1,0 +1,199 @@
+// Element-wise and reduction kernels of the devices, once for all of them: see dialect.h.
+//
+// The CPU implementations do not use them: what vectorizes on a core reads otherwise (elementwise.h). In C++ they are
+// what the tests hold against the reference, so that the logic of the CUDA build is proven where no GPU is.
+#ifndef __OPENCL_VERSION__  // there both texts are one
+#pragma once
+#include "codelets/kernels/dialect.h"
+namespace prorata::kernels {
+using u8 = std::uint8_t;
+using u32 = std::uint32_t;
+using std::exp;
+using std::log;
+#endif
+
+// The larger of v and floor; not a number stays so, for a diverged network must be seen to be one.
+INLINE float at_least(float v, float floor) { return v < floor ? floor : v; }
+
+KERNEL(gather_images, int batch, int features, GLOBAL const u8* images, GLOBAL const u32* indices, float scale,
+       GLOBAL float* x) {
+  FOR_EACH(i, batch * features) {
+    const int n = i / features;
+    x[i] = (float)images[(LONG)indices[n] * features + (i - n * features)] * scale;
+  }
+}
+
+KERNEL(gather_labels, int batch, GLOBAL const u8* labels, GLOBAL const u32* indices, GLOBAL int* y) {
+  FOR_EACH(n, batch) y[n] = labels[indices[n]];
+}
+
+// y[rows, columns] += the `columns` numbers of `params` from `bias` on; then max(0, y) where `relu`.
+KERNEL(add_bias, int rows, int columns, GLOBAL const float* params, int bias, int relu, GLOBAL float* y) {
+  FOR_EACH(i, rows * columns) {
+    const float v = y[i] + params[bias + i % columns];
+    y[i] = relu ? at_least(v, 0.0f) : v;
+  }
+}
+
+// partial[parts, columns]: sums of every parts-th row of x[rows, columns]. Two steps, for few columns would leave most
+// of a device idle: sum_parts adds them up.
+KERNEL(sum_rows, int rows, int columns, int parts, GLOBAL const float* x, GLOBAL float* partial) {
+  FOR_EACH(i, parts * columns) {
+    float sum = 0.0f;
+    for (int r = i / columns; r < rows; r += parts) sum += x[(LONG)r * columns + i % columns];
+    partial[i] = sum;
+  }
+}
+
+// out[to + c] = sum over the parts.
+KERNEL(sum_parts, int columns, int parts, GLOBAL const float* partial, GLOBAL float* out, int to) {
+  FOR_EACH(c, columns) {
+    float sum = 0.0f;
+    for (int p = 0; p < parts; ++p) sum += partial[p * columns + c];
+    out[to + c] = sum;
+  }
+}
+
+KERNEL(rectify, int count, GLOBAL const float* x, GLOBAL float* y) { FOR_EACH(i, count) y[i] = at_least(x[i], 0.0f); }
+
+// dx may be dy.
+KERNEL(rectify_backward, int count, GLOBAL const float* y, GLOBAL const float* dy, GLOBAL float* dx) {
+  FOR_EACH(i, count) dx[i] = y[i] > 0.0f ? dy[i] : 0.0f;
+}
+
+// columns[images * out_height * out_width, kernel * kernel * channels]: the windows of the images from `first` on, with
+// zeros where they reach over the edge.
+KERNEL(image_to_columns, int images, int first, int height, int width, int channels, int out_height, int out_width,
+       int window, int stride, int padding, GLOBAL const float* x, GLOBAL float* columns) {
+  const int row = window * window * channels;
+  FOR_EACH(i, images * out_height * out_width * row) {
+    const int place = i % row, pixel = i / row;
+    const int c = place % channels, kw = place / channels % window, kh = place / channels / window;
+    const int ow = pixel % out_width, oh = pixel / out_width % out_height, n = pixel / out_width / out_height;
+    const int h = oh * stride - padding + kh, w = ow * stride - padding + kw;
+    const int inside = h >= 0 && h < height && w >= 0 && w < width;
+    columns[i] = inside ? x[(((LONG)(first + n) * height + h) * width + w) * channels + c] : 0.0f;
+  }
+}
+
+// The other way: each element of dx is the sum of its copies in `columns`.
+KERNEL(columns_to_image, int images, int first, int height, int width, int channels, int out_height, int out_width,
+       int window, int stride, int padding, GLOBAL const float* columns, GLOBAL float* dx) {
+  FOR_EACH(i, images * height * width * channels) {
+    const int c = i % channels, w = i / channels % width, h = i / channels / width % height;
+    const int n = i / channels / width / height;
+    float sum = 0.0f;
+    for (int kh = 0; kh < window; ++kh) {
+      const int top = h + padding - kh;
+      if (top < 0 || top % stride != 0 || top / stride >= out_height) continue;
+      for (int kw = 0; kw < window; ++kw) {
+        const int left = w + padding - kw;
+        if (left < 0 || left % stride != 0 || left / stride >= out_width) continue;
+        const int pixel = (n * out_height + top / stride) * out_width + left / stride;
+        sum += columns[((LONG)pixel * window * window + kh * window + kw) * channels + c];
+      }
+    }
+    dx[(LONG)first * height * width * channels + i] = sum;
+  }
+}
+
+// Of equal ones the first in reading order; not a number is larger than everything.
+KERNEL(max_pool, int batch, int height, int width, int channels, int out_height, int out_width, int window, int stride,
+       GLOBAL const float* x, GLOBAL float* y, GLOBAL u8* argmax) {
+  FOR_EACH(i, batch * out_height * out_width * channels) {
+    const int c = i % channels, ow = i / channels % out_width, oh = i / channels / out_width % out_height;
+    const int n = i / channels / out_width / out_height;
+    GLOBAL const float* corner = x + (((LONG)n * height + oh * stride) * width + ow * stride) * channels + c;
+    float best = corner[0];
+    int place = 0;
+    for (int k = 1; k < window * window; ++k) {
+      const float v = corner[((LONG)(k / window) * width + k % window) * channels];
+      if (v > best || (v != v && best == best)) {
+        best = v;
+        place = k;
+      }
+    }
+    y[i] = best;
+    argmax[i] = (u8)place;
+  }
+}
+
+KERNEL(max_pool_spread, int batch, int height, int width, int channels, int out_height, int out_width, int window,
+       int stride, GLOBAL const u8* argmax, GLOBAL const float* dy, GLOBAL float* dx) {
+  FOR_EACH(i, batch * height * width * channels) {
+    const int c = i % channels, w = i / channels % width, h = i / channels / width % height;
+    const int n = i / channels / width / height;
+    float sum = 0.0f;
+    for (int kh = 0; kh < window; ++kh) {
+      const int top = h - kh;
+      if (top < 0 || top % stride != 0 || top / stride >= out_height) continue;
+      for (int kw = 0; kw < window; ++kw) {
+        const int left = w - kw;
+        if (left < 0 || left % stride != 0 || left / stride >= out_width) continue;
+        const LONG from = (((LONG)n * out_height + top / stride) * out_width + left / stride) * channels + c;
+        if (argmax[from] == kh * window + kw) sum += dy[from];
+      }
+    }
+    dx[i] = sum;
+  }
+}
+
+// scores[2, batch]: the loss of each sample, and whether its largest logit is at its label.
+KERNEL(softmax_rows, int batch, int classes, GLOBAL const float* logits, GLOBAL const int* labels,
+       GLOBAL float* dlogits, GLOBAL float* scores) {
+  const float weight = 1.0f / (float)batch;
+  FOR_EACH(n, batch) {
+    GLOBAL const float* row = logits + (LONG)n * classes;
+    GLOBAL float* drow = dlogits + (LONG)n * classes;
+    const int label = labels[n];
+    int largest = 0;
+    for (int c = 1; c < classes; ++c)
+      if (row[c] > row[largest]) largest = c;
+    float sum = 0.0f;
+    for (int c = 0; c < classes; ++c) {
+      const float e = exp(row[c] - row[largest]);
+      drow[c] = e;
+      sum += e;
+    }
+    scores[n] = log(sum) - (row[label] - row[largest]);
+    scores[batch + n] = largest == label ? 1.0f : 0.0f;
+    for (int c = 0; c < classes; ++c) drow[c] *= weight / sum;
+    drow[label] -= weight;
+  }
+}
+
+// sums[i] = the sum of scores[i, batch], compensated for rounding (Kahan).
+KERNEL(sum_scores, int batch, GLOBAL const float* scores, GLOBAL float* sums) {
+  FOR_EACH(i, 2) {
+    float sum = 0.0f, lost = 0.0f;
+    for (int n = 0; n < batch; ++n) {
+      const float term = scores[i * batch + n] - lost;
+      const float next = sum + term;
+      lost = (next - sum) - term;
+      sum = next;
+    }
+    sums[i] = sum;
+  }
+}
+
+KERNEL(copy, int count, GLOBAL const float* from, GLOBAL float* to) { FOR_EACH(i, count) to[i] = from[i]; }
+
+// Stochastic gradient descent. `compensation` != 0: delay compensated, by `snapshot`, else not read.
+KERNEL(sgd, int count, float learning_rate, float momentum, float weight_decay, float weight, float compensation,
+       GLOBAL float* params, GLOBAL float* velocity, GLOBAL const float* gradient, GLOBAL const float* snapshot) {
+  FOR_EACH(i, count) {
+    float g = gradient[i];
+    if (compensation != 0.0f) g += compensation * g * g * (params[i] - snapshot[i]);
+    const float v = momentum * velocity[i] + (weight * g + weight_decay * params[i]);
+    velocity[i] = v;
+    params[i] -= learning_rate * v;
+  }
+}
+
+KERNEL(accumulate, int count, float weight, int first, GLOBAL const float* gradient, GLOBAL float* sum) {
+  FOR_EACH(i, count) sum[i] = first ? weight * gradient[i] : sum[i] + weight * gradient[i];
+}
+
+#ifndef __OPENCL_VERSION__
+}  // namespace prorata::kernels
+#endif
