@@ -47,19 +47,30 @@ Codelet::Codelet(const char* name, std::vector<starpu_data_access_mode> modes, F
   codelet_.model = &model_;
   codelet_.nbuffers = static_cast<int>(modes.size());
   std::copy(modes.begin(), modes.end(), codelet_.modes);
-  for (std::size_t i = 0; i < cpu_.size(); ++i) codelet_.cpu_funcs[i] = cpu_[i].run;
+  for (std::size_t i = 0; i < cpu_.size(); ++i) {
+    codelet_.cpu_funcs[i] = cpu_[i].run;
+    names_[STARPU_CPU_WORKER].emplace_back(cpu_[i].name);
+  }
   if (devices_.opencl) {
     codelet_.where |= STARPU_OPENCL;
     codelet_.opencl_funcs[0] = devices_.opencl;
     codelet_.opencl_flags[0] = STARPU_OPENCL_ASYNC;
+    names_[STARPU_OPENCL_WORKER] = {"opencl"};
   }
   if (devices_.cuda) {
     codelet_.where |= STARPU_CUDA;
     codelet_.cuda_funcs[0] = devices_.cuda;
     codelet_.cuda_flags[0] = STARPU_CUDA_ASYNC;
+    names_[STARPU_CUDA_WORKER] = {"cuda"};
   }
 
   registry().push_back(this);
+}
+
+const std::vector<std::string>& Codelet::implementations(starpu_worker_archtype kind) const {
+  static const std::vector<std::string> none;
+  const auto found = names_.find(kind);
+  return found == names_.end() ? none : found->second;
 }
 
 const std::vector<const Codelet*>& Codelet::all() { return registry(); }

@@ -34,6 +34,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -66,6 +67,8 @@ class Codelet {
 
   const std::string& name() const { return name_; }
   const std::vector<CpuImplementation>& cpu() const { return cpu_; }
+  // The names of what it has for a kind of worker, in StarPU's order; none for a kind that it cannot run on.
+  const std::vector<std::string>& implementations(starpu_worker_archtype kind) const;
   const DeviceFunctions& devices() const { return devices_; }
   std::size_t buffers() const { return static_cast<std::size_t>(codelet_.nbuffers); }
   // StarPU writes statistics into its codelets, hence the mutable reference.
@@ -79,6 +82,7 @@ class Codelet {
   std::string symbol_;
   std::vector<CpuImplementation> cpu_;
   DeviceFunctions devices_;
+  std::map<starpu_worker_archtype, std::vector<std::string>> names_;
   mutable starpu_perfmodel model_{};
   mutable starpu_codelet codelet_{};
 };

@@ -163,10 +163,18 @@ struct Columns {
     return d.template workspace<float>(images * pixels * row);
   }
 
-  template <class Device, class K, class From, class To>
-  void launch(Device& d, const K& kernel, std::size_t count, std::size_t first, std::size_t n, From from, To to) const {
-    d.launch(kernel, count, as_int(n), as_int(first), s.height, s.width, s.in_channels, s.out_height(), s.out_width(),
-             s.kernel, s.stride, s.padding, from, to);
+  // From x to the matrix, and from there to dx.
+  template <class Device>
+  void gather(Device& d, std::size_t first, std::size_t n, In<Device> x, Out<Device> columns) const {
+    const auto run = d.one_thread() ? s.kernel * s.in_channels : 1;
+    d.launch(kernels::image_to_columns, n * pixels * row / std::size_t(run), as_int(n), as_int(first), s.height,
+             s.width, s.in_channels, s.out_height(), s.out_width(), s.kernel, s.stride, s.padding, run, x, columns);
+  }
+  template <class Device>
+  void scatter(Device& d, std::size_t first, std::size_t n, In<Device> columns, Out<Device> dx) const {
+    d.launch(kernels::columns_to_image, n * std::size_t(s.height) * s.width * s.in_channels, as_int(n), as_int(first),
+             s.height, s.width, s.in_channels, s.out_height(), s.out_width(), s.kernel, s.stride, s.padding, columns,
+             dx);
   }
 
   const Conv2dShape& s;
@@ -180,7 +188,7 @@ struct Forward {
     const Columns c(s);
     const auto columns = c.room(d);
     c.for_each_lot([&](std::size_t first, std::size_t n, std::size_t at) {
-      c.launch(d, kernels::image_to_columns, n * c.pixels * c.row, first, n, x, columns);
+      c.gather(d, first, n, x, columns);
       d.gemm({Transpose::no, Transpose::yes, std::int64_t(n * c.pixels), s.out_channels, std::int64_t(c.row)}, columns,
              0, params, 0, 0.0f, y, at * s.out_channels);
     });
@@ -196,7 +204,7 @@ struct BackwardParameters {
     add_bias_backward(d, s.batch * c.pixels, s.out_channels, y, s.relu, dy, dparams, s.weights());
     const auto columns = c.room(d);
     c.for_each_lot([&](std::size_t first, std::size_t n, std::size_t at) {
-      c.launch(d, kernels::image_to_columns, n * c.pixels * c.row, first, n, x, columns);
+      c.gather(d, first, n, x, columns);
       d.gemm({Transpose::yes, Transpose::no, s.out_channels, std::int64_t(c.row), std::int64_t(n * c.pixels)}, dy,
              at * s.out_channels, columns, 0, first == 0 ? 0.0f : 1.0f, dparams, 0);
     });
@@ -214,8 +222,7 @@ struct Backward {
     c.for_each_lot([&](std::size_t first, std::size_t n, std::size_t at) {
       d.gemm({Transpose::no, Transpose::no, std::int64_t(n * c.pixels), std::int64_t(c.row), s.out_channels}, dy,
              at * s.out_channels, params, 0, 0.0f, columns, 0);
-      c.launch(d, kernels::columns_to_image, n * std::size_t(s.height) * s.width * s.in_channels, first, n, columns,
-               dx);
+      c.scatter(d, first, n, columns, dx);
     });
   }
 };

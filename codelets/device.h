@@ -16,6 +16,7 @@
 //   launch(kernel, n, args...)    runs a kernel whose FOR_EACH goes up to n
 //   gemm(...)                     see backend/gemm.h, with places to begin at, and beta
 //   workspace<T>(n)               room for n elements until the operation, or the next call, ends
+//   one_thread()                  whether a few threads do all of a kernel's work, as on a CPU, rather than thousands
 //   upload(numbers, n)            a copy of numbers in main memory that stay there until the task has run
 //
 // Devices: InOrder (the calling thread, for tests), OpenCl, Cuda.
@@ -45,6 +46,9 @@ struct DeviceFunctions {
   void (*cuda)(void* buffers[], void* args) = nullptr;    // of StarPU, asynchronous
 #if defined(PRORATA_OPENCL)
   void (*on_opencl)(OpenCl& device, void* buffers[], const void* args) = nullptr;  // the same on a given device
+#endif
+#if defined(PRORATA_CUDA)
+  void (*on_cuda)(Cuda& device, void* buffers[], const void* args) = nullptr;
 #endif
 };
 
@@ -79,6 +83,7 @@ constexpr DeviceFunctions on_devices() {
 #endif
 #if defined(PRORATA_CUDA)
   functions.cuda = &detail::DeviceCall<Cuda, &Operation::template run<Cuda>>::on_worker;
+  functions.on_cuda = &detail::DeviceCall<Cuda, &Operation::template run<Cuda>>::on;
 #endif
   return functions;
 }

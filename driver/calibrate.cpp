@@ -68,8 +68,9 @@ struct MeasuredGroup {
   std::vector<std::uint32_t> indices;
   GatherBatchArgs gather;
   std::unique_ptr<TaskList> tasks;
-  std::vector<unsigned> implementations;
+  std::vector<unsigned> implementations;  // kElsewhere: it does not run on this worker
 };
+constexpr unsigned kElsewhere = UINT_MAX;
 
 // While it lives no worker begins a task.
 struct Paused {
@@ -92,8 +93,9 @@ class Calibration {
     for (unsigned w = 0; w < starpu_worker_get_count(); ++w)
       replicas_.push_back(
           std::make_unique<Replica>(network, shapes.batches().back(), Overlap::possible, [](Replica&) {}));
-    for (const TrainingShapes::Task& task : shapes.tasks(0))
-      most_implementations_ = std::max(most_implementations_, static_cast<unsigned>(task.codelet->cpu().size()));
+    for (int w = 0; w < static_cast<int>(replicas_.size()); ++w)
+      for (const TrainingShapes::Task& task : shapes.tasks(0))
+        most_implementations_ = std::max(most_implementations_, static_cast<unsigned>(task.implementations(w).size()));
     group_seconds_.assign(replicas_.size(), 0);
     to_twin_.resize(replicas_.size());
     spent_.assign(shapes.batches().size(), 0);
@@ -173,12 +175,16 @@ class Calibration {
     starpu_task* const first = g.tasks->tasks().front();
     g.gather = *static_cast<const GatherBatchArgs*>(first->cl_arg);
     first->cl_arg = &g.gather;
-    for (starpu_task* task : g.tasks->tasks()) {
-      const auto implementation = static_cast<unsigned>(turn_of % codelet_of(task).cpu().size());
+    for (std::size_t p = 0; p < g.tasks->tasks().size(); ++p) {
+      starpu_task* const task = g.tasks->tasks()[p];
+      const std::size_t choice = shapes_.tasks(b)[p].implementations(worker).size();
+      const auto implementation = choice > 0 ? static_cast<unsigned>(turn_of % choice) : kElsewhere;
       g.implementations.push_back(implementation);
-      starpu_task_set_implementation(task, implementation);
-      task->execute_on_a_specific_worker = 1;
-      task->workerid = static_cast<unsigned>(worker);
+      if (choice > 0) {
+        starpu_task_set_implementation(task, implementation);
+        task->execute_on_a_specific_worker = 1;
+        task->workerid = static_cast<unsigned>(worker);
+      }
       if (task->cl == snapshot.starpu()) {
         starpu_task* before = first;
         starpu_task_declare_deps_array(task, 1, &before);
@@ -195,6 +201,7 @@ class Calibration {
     for (const auto& g : groups) {
       double sum = 0;
       for (std::size_t p = 0; p < g->implementations.size(); ++p) {
+        if (g->implementations[p] == kElsewhere) continue;
         starpu_profiling_task_info* info = g->tasks->tasks()[p]->profiling_info;
         const double seconds =
             std::max(starpu_timing_timespec_delay_us(&info->start_time, &info->end_time), kTick) * 1e-6;
@@ -222,7 +229,7 @@ class Calibration {
       if (model_of(w) != w) continue;
       double sum = 0, uncertain = 0;
       for (const TrainingShapes::Task& task : shapes_.tasks(b))
-        for (unsigned i = 0; i < task.codelet->cpu().size(); ++i) {
+        for (unsigned i = 0; i < task.implementations(w).size(); ++i) {
           const auto found = seconds_.find({task.codelet, w, i, task.footprint});
           if (found == seconds_.end()) return {0, INFINITY};
           const Measurement m = summarize(found->second);
@@ -263,7 +270,7 @@ void store(TrainingShapes& shapes, const std::map<EntryKey, Measurement>& result
     for (std::size_t p = 0; p < shapes.tasks(b).size(); ++p)
       for (int w = 0; w < static_cast<int>(starpu_worker_get_count()); ++w) {
         const TrainingShapes::Task& task = shapes.tasks(b)[p];
-        for (unsigned i = 0; i < task.codelet->cpu().size(); ++i) {
+        for (unsigned i = 0; i < task.implementations(w).size(); ++i) {
           const EntryKey key{task.codelet, w, i, task.footprint};
           const auto found = results.find(key);
           if (found == results.end() || !stored.insert(key).second) continue;

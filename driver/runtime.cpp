@@ -1,6 +1,7 @@
 #include "driver/runtime.h"
 
 #include "codelets/backend/cpu_worker.h"
+#include "codelets/backend/device_workers.h"
 #include "driver/report/log.h"
 #include "models/errors.h"
 #include "scheduler/prorata.h"
@@ -159,9 +160,13 @@ Runtime::Runtime(const RuntimeOptions& options) {
   if (!options.verbose) set_default("STARPU_SILENT", "1");
   // A busy machine's outliers would flush a model again and again at StarPU's 50 %.
   set_default("STARPU_HISTORY_MAX_ERROR", "200");
-  // No codelet has an implementation for them yet, and StarPU would set a CPU core aside for each.
+  // StarPU would set a CPU core aside for each device that it can drive, though no codelet could use it.
+#if !defined(PRORATA_CUDA)
   set_default("STARPU_NCUDA", "0");
+#endif
+#if !defined(PRORATA_OPENCL)
   set_default("STARPU_NOPENCL", "0");
+#endif
   if (!options.slowdown.empty()) use_emulated_models(options.slowdown);
   if (!options.slowdown.empty() || options.unlike_cpus) set_default("STARPU_PERF_MODEL_HOMOGENEOUS_CPU", "0");
 
@@ -175,8 +180,10 @@ Runtime::Runtime(const RuntimeOptions& options) {
     throw std::runtime_error(std::string("StarPU could not start: ") + std::strerror(-error));
   try {
     init_cpu_workers();
+    init_device_workers();
     apply_slowdown(options.slowdown);
   } catch (...) {
+    shutdown_device_workers();
     starpu_shutdown();
     throw;
   }
@@ -184,6 +191,7 @@ Runtime::Runtime(const RuntimeOptions& options) {
 
 Runtime::~Runtime() {
   for (unsigned w = 0; w < starpu_worker_get_count(); ++w) set_cpu_slowdown(static_cast<int>(w), 1);
+  shutdown_device_workers();
   starpu_shutdown();
 }
 

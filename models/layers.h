@@ -21,9 +21,12 @@ struct TaskPlan {
   const Codelet* codelet;
   std::vector<starpu_data_handle_t> buffers;
   void* args;
+  bool at_home = false;
 };
 
-// A StarPU task of it, not submitted. Its arguments stay the plan's.
+// A StarPU task of it, not submitted. Its arguments stay the plan's. `at_home`: to be run where the parameters live, in
+// main memory, where that has workers: the gradient of a device then travels and the parameters stay, and their handles
+// are held for the arithmetic only.
 starpu_task* make_task(const TaskPlan& planned);
 // Throws std::runtime_error if StarPU refuses it.
 void submit_task(starpu_task* task);
@@ -41,6 +44,14 @@ class Plan {
     Args& result = *stored;
     args_.push_back(std::move(stored));
     return result;
+  }
+
+  // The same for a task that is to be run at home.
+  template <class Args>
+  Args& add_at_home(const Codelet& codelet, std::vector<starpu_data_handle_t> buffers, Args args) {
+    Args& stored = add(codelet, std::move(buffers), args);
+    tasks_.back().at_home = true;
+    return stored;
   }
 
   void set_batch(std::int32_t batch) {

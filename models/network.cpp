@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <new>
+#include <stdexcept>
+#include <string>
 
 namespace prorata {
 namespace {
@@ -40,6 +43,16 @@ std::size_t Network::parameter_count() const {
   std::size_t count = 0;
   for (const auto& operation : operations_) count += operation->parameter_count();
   return count;
+}
+
+void Network::fetch(starpu_data_access_mode mode) const {
+  for (const auto& block : blocks_) {
+    if (!block) continue;
+    if (const int error = starpu_data_acquire(block->values_handle.get(), mode); error != 0)
+      throw std::runtime_error("the parameters could not be fetched from a device: " +
+                               std::string(std::strerror(-error)));
+    starpu_data_release(block->values_handle.get());
+  }
 }
 
 ImageShape Network::unflattened_input(std::size_t i) const {

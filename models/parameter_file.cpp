@@ -74,6 +74,7 @@ void sync_directory(const fs::path& directory) {
 }  // namespace
 
 void write_parameters(const Network& network, const fs::path& file) {
+  network.fetch(STARPU_R);
   nlohmann::ordered_json header;
   header["__metadata__"] = {{"format", "pt"}, {"network", network.spec().name}};
   std::vector<float> data;
@@ -166,6 +167,7 @@ void read_parameters(Network& network, const fs::path& file) {
     in.read(reinterpret_cast<char*>(v.data()), static_cast<std::streamsize>(end - begin));
     if (!in) fail(of + "could not be read");
   }
+  network.fetch(STARPU_RW);
   for (const Tensor& t : tensors) {
     const auto block = network.parameters(t.operation)->values.span();
     for (std::size_t i = 0; i < t.count; ++i) block[place(network, t, i)] = values[t.name][i];

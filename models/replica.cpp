@@ -85,9 +85,9 @@ void Replica::plan_apply(Group& g, std::size_t i) {
                              gradient = layers_[i].dparams.get();
   blocks_[i].apply =
       copies_ && remedies_.compensation > 0
-          ? &g.plan.add(apply_compensated_gradient, {params, velocity, gradient, layers_[i].snapshot.get()},
-                        ApplyCompensatedGradientArgs{plain, remedies_.compensation})
-          : &g.plan.add(apply_gradient, {params, velocity, gradient}, plain);
+          ? &g.plan.add_at_home(apply_compensated_gradient, {params, velocity, gradient, layers_[i].snapshot.get()},
+                                ApplyCompensatedGradientArgs{plain, remedies_.compensation})
+          : &g.plan.add_at_home(apply_gradient, {params, velocity, gradient}, plain);
 }
 
 void Replica::plan_training() {
@@ -261,13 +261,29 @@ void Replica::on_last(void* arg) {
   if (--replica->unfinished_ != 0) return;
   MinibatchResult& result = replica->result_;
   result.finished = starpu_timing_now() * 1e-6;
-  result.loss = replica->score_.loss;
-  result.correct = static_cast<std::uint32_t>(replica->score_.correct);
   if (replica->update_ == Update::later)
     for (BlockState& state : replica->blocks_)
       if (state.block) state.staleness = state.block->version - state.version;
   for (const BlockState& block : replica->blocks_) result.staleness = std::max(result.staleness, block.staleness);
+  // What the loss task wrote is still in its device's memory where that is another.
+  if (starpu_worker_get_memory_node(static_cast<unsigned>(result.worker)) != STARPU_MAIN_RAM &&
+      starpu_data_acquire_cb(replica->score_handle_.get(), STARPU_R, on_score, replica) == 0)
+    return;
+  replica->read_score();
   replica->done_(*replica);
+}
+
+// When the score has come from a device.
+void Replica::on_score(void* arg) {
+  auto* replica = static_cast<Replica*>(arg);
+  replica->read_score();
+  starpu_data_release(replica->score_handle_.get());
+  replica->done_(*replica);
+}
+
+void Replica::read_score() {
+  result_.loss = score_.loss;
+  result_.correct = static_cast<std::uint32_t>(score_.correct);
 }
 
 }  // namespace prorata

@@ -10,6 +10,10 @@
 // Where no two mini-batches ever overlap (a single worker that finishes one before it begins the next) the snapshot
 // would only be a copy of what nobody changes meanwhile: such replicas read the shared parameters themselves.
 //
+// Devices. Each mini-batch of a device reads the parameters once, by its snapshots, and gives its gradients back:
+// updates run at home (layers.h). What of its result a device still has when the last task ends is fetched before
+// `done`.
+//
 // Life. submit() never waits; when the last task has run, `done` is called from the worker that ran it, and the
 // replica may be submitted again, from within the call too. Between submit() and done() the replica must stay alive
 // and be left alone.
@@ -159,6 +163,8 @@ class Replica {
   static void on_snapshot(void* block_state);
   static void on_apply(void* block_state);
   static void on_last(void* replica);
+  static void on_score(void* replica);
+  void read_score();
 
   Network& network_;
   const std::int32_t batch_;

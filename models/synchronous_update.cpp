@@ -27,14 +27,15 @@ void SynchronousUpdate::submit(std::span<Replica* const> replicas, const SgdStep
   for (const auto& block : blocks_) {
     const ApplyGradientShape shape{static_cast<std::int32_t>(block->sum.count)};
     for (std::size_t r = 0; r < replicas.size(); ++r) {
-      plan_.add(accumulate_gradient, {block->sum_handle.get(), replicas[r]->gradient(block->operation)},
-                AccumulateGradientArgs{shape, static_cast<float>(replicas[r]->result().samples / samples), r == 0});
+      plan_.add_at_home(accumulate_gradient, {block->sum_handle.get(), replicas[r]->gradient(block->operation)},
+                        AccumulateGradientArgs{shape, static_cast<float>(replicas[r]->result().samples / samples),
+                                               r == 0});
       tasks.push_back(make_task(plan_.tasks().back()));
     }
-    plan_.add(apply_gradient,
-              {block->parameters->values_handle.get(), block->parameters->velocity_handle.get(),
-               block->sum_handle.get()},
-              ApplyGradientArgs{shape, step.learning_rate, step.momentum, step.weight_decay, step.weight});
+    plan_.add_at_home(apply_gradient,
+                      {block->parameters->values_handle.get(), block->parameters->velocity_handle.get(),
+                       block->sum_handle.get()},
+                      ApplyGradientArgs{shape, step.learning_rate, step.momentum, step.weight_decay, step.weight});
     starpu_task* apply = make_task(plan_.tasks().back());
     apply->prologue_callback_pop_func = on_apply;
     apply->prologue_callback_pop_arg = block.get();

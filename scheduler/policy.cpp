@@ -56,6 +56,12 @@ void remove_workers(unsigned sched_ctx, int* ids, unsigned count) {
   context.change_workers(std::move(rest));
 }
 
+// What a task adds to the price of its group on a worker: nothing where the worker leaves it to others.
+double seconds_in_group(starpu_task* task, unsigned sched_ctx, int worker) {
+  const TaskPrice price = price_task(task, sched_ctx, static_cast<unsigned>(worker));
+  return price.implementation < 0 ? 0 : price.seconds;
+}
+
 // As a group's tasks are submitted, one group a round is priced.
 void submit_hook(starpu_task* task) {
   prorata_tag* tag = tag_of(task);
@@ -70,8 +76,7 @@ void submit_hook(starpu_task* task) {
     context.speeds.begin_price(work, context.workers);
   }
   for (int w : context.workers)
-    context.speeds.add_price(work, static_cast<unsigned>(w),
-                             price_task(task, context.sched_ctx, static_cast<unsigned>(w)).seconds);
+    context.speeds.add_price(work, static_cast<unsigned>(w), seconds_in_group(task, context.sched_ctx, w));
   if (++group->priced == group->tasks) context.speeds.end_price(work);
 }
 
@@ -102,6 +107,27 @@ int push_single(Context& context, starpu_task* task) {
   return worker;
 }
 
+// A group has ended on its worker.
+void end_group(Context& context, prorata_group* group) {
+  const int worker = group->worker_plus_1 - 1;
+  if (context.at(worker).group != group) return;
+  context.at(worker).group = nullptr;
+  context.singles.release(worker, now());
+  if (group->for_worker_plus_1 == 0) context.ledger->finish(context.slot(worker));
+  context.speeds.measured({group->kind, group->samples}, static_cast<unsigned>(worker), now() - group->started);
+  const bool excluded = std::isinf(context.ledger->seconds(context.slot(worker)));
+  if (!excluded && group->kind == context.phase.kind && group->samples == context.phase.samples)
+    context.ledger->set_seconds(context.slot(worker),
+                                context.speeds.seconds({group->kind, group->samples}, static_cast<unsigned>(worker)));
+  if (group->kind == context.phase.kind) context.update_time(worker);
+}
+
+// What the group's worker cannot run is others' work from now on: the worker need not wait for it.
+void leave_group(Context& context, starpu_task* task, prorata_group* group) {
+  task->sched_data = nullptr;
+  if (group->finished == --group->tasks) end_group(context, group);
+}
+
 // Of a task that belongs to a group; returns the worker to wake, -1 for all, or kSingly where it is to be dealt singly.
 constexpr int kSingly = -2;
 int push_grouped(Context& context, starpu_task* task, prorata_group* group) {
@@ -115,6 +141,7 @@ int push_grouped(Context& context, starpu_task* task, prorata_group* group) {
              starpu_worker_can_execute_task_first_impl(static_cast<unsigned>(bound), task, nullptr)) {
     context.at(bound).ready.push_back(task);
   } else {
+    leave_group(context, task, group);
     return kSingly;
   }
   starpu_push_task_end(task);
@@ -124,9 +151,12 @@ int push_grouped(Context& context, starpu_task* task, prorata_group* group) {
 
 int push_task(starpu_task* task) {
   Context& context = context_of(task->sched_ctx);
-  const prorata_tag* tag = tag_of(task);
+  prorata_tag* const tag = tag_of(task);
   int only = tag ? push_grouped(context, task, tag->group) : kSingly;
-  if (only == kSingly) only = push_single(context, task);
+  if (only == kSingly) {
+    only = push_single(context, task);
+    if (tag) only = SingleTasks::kCommon;  // the worker that it left may be free now, too
+  }
   const int self = starpu_worker_get_id();
   if (only < 0)
     wake(context, self);
@@ -209,18 +239,7 @@ void post_exec_hook(starpu_task* task, unsigned sched_ctx) {
     prorata_group* group = tag->group;
     if (context.singles.any_begun()) context.singles.finish(task, now());
     if (++group->finished != group->tasks || group->worker_plus_1 <= 0) return;
-    const int worker = group->worker_plus_1 - 1;
-    if (context.at(worker).group == group) {
-      context.at(worker).group = nullptr;
-      context.singles.release(worker, now());
-      if (group->for_worker_plus_1 == 0) context.ledger->finish(context.slot(worker));
-      context.speeds.measured({group->kind, group->samples}, static_cast<unsigned>(worker), now() - group->started);
-      const bool excluded = std::isinf(context.ledger->seconds(context.slot(worker)));
-      if (!excluded && group->kind == context.phase.kind && group->samples == context.phase.samples)
-        context.ledger->set_seconds(context.slot(worker), context.speeds.seconds({group->kind, group->samples},
-                                                                                 static_cast<unsigned>(worker)));
-      if (group->kind == context.phase.kind) context.update_time(worker);
-    }
+    end_group(context, group);
     waiting = !context.waiting.empty();
     ++context.events;
   }
@@ -292,8 +311,7 @@ int prorata_price(unsigned sched_ctx, uint32_t kind, uint32_t samples, starpu_ta
   prorata::Lock lock(context.mutex);
   for (int w : context.workers) {
     double seconds = 0;
-    for (uint32_t t = 0; t < count; ++t)
-      seconds += prorata::price_task(tasks[t], sched_ctx, static_cast<unsigned>(w)).seconds;
+    for (uint32_t t = 0; t < count; ++t) seconds += prorata::seconds_in_group(tasks[t], sched_ctx, w);
     context.speeds.set_price({kind, samples}, static_cast<unsigned>(w), seconds);
   }
   return 0;

@@ -15,7 +15,7 @@
  *     the others could; PRORATA_UNIFORM does, on purpose: it is the baseline of the literature.
  *   Tasks without a group are dealt one by one, each to the worker that is expected to finish it first, the
  *     largest priority first; where no model knows, to whoever is free (scheduler/single_tasks.h). So are those
- *     that the group's worker has no implementation for. What a program keeps in sched_data for another purpose
+ *     that the group's worker has no implementation for: they leave the group, which ends without them. What a program keeps in sched_data for another purpose
  *     is told apart by the tag's first member: NULL, small integers, or a pointer to at least 4 readable bytes.
  *
  * Worked example: 1000 groups of three tasks.
@@ -56,7 +56,7 @@ extern "C" {
 /* One unit of work. The program sets the first part before it submits the group's first task. */
 struct prorata_group {
   uint64_t sequence; /* groups start in this order */
-  uint32_t tasks;    /* how many tasks carry this group's tag; all are to be submitted */
+  uint32_t tasks;    /* how many tasks carry this group's tag; all are to be submitted. Less those that left it */
   uint32_t samples;  /* how much work it is: groups of equal kind and samples are taken to cost the same */
   uint32_t kind;     /* tells apart groups of different tasks, as training and evaluation */
   /* The worker that it is for, plus 1: a group whose size was made for one worker, see prorata_next_samples().

@@ -34,6 +34,8 @@ class InOrder {
     openblas_gemm(s, a + a_at, b + b_at, beta, c + c_at);
   }
 
+  static bool one_thread() { return true; }
+
   template <class T>
   T* workspace(std::size_t count) {
     workspace_.resize(count * sizeof(T));

@@ -57,6 +57,9 @@ cl_mem OpenCl::Room::at_least(cl_context context, std::size_t bytes) {
 
 OpenCl::OpenCl(cl_context context, cl_device_id device, cl_command_queue queue)
     : context_(context), queue_(queue), program_(compile(context, device)) {
+  cl_device_type type = 0;
+  clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof(type), &type, nullptr);
+  one_thread_ = type & CL_DEVICE_TYPE_CPU;
   clRetainContext(context_);
   clRetainCommandQueue(queue_);
 }

@@ -53,6 +53,8 @@ class OpenCl {
   void gemm(const GemmShape& shape, Array<const float> a, std::size_t a_at, Array<const float> b, std::size_t b_at,
             float beta, Array<float> c, std::size_t c_at);
 
+  bool one_thread() const { return one_thread_; }
+
   template <class T>
   Array<T> workspace(std::size_t count) {
     return {workspace_.at_least(context_, count * sizeof(T))};
@@ -97,6 +99,7 @@ class OpenCl {
   cl_context context_;
   cl_command_queue queue_;
   cl_program program_ = nullptr;
+  bool one_thread_ = false;
   std::unordered_map<std::string, cl_kernel> kernels_;
   Room workspace_, gemm_workspace_, uploads_;
 };

@@ -21,6 +21,7 @@ typedef uint u32;
 
 #elif defined(__CUDACC__)
 
+#include <cmath>
 #include <cstdint>
 #define GLOBAL
 #define LONG std::int64_t

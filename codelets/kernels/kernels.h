@@ -61,18 +61,24 @@ KERNEL(rectify_backward, int count, GLOBAL const float* y, GLOBAL const float* d
   FOR_EACH(i, count) dx[i] = y[i] > 0.0f ? dy[i] : 0.0f;
 }
 
-// columns[images * out_height * out_width, kernel * kernel * channels]: the windows of the images from `first` on, with
-// zeros where they reach over the edge.
+// columns[images * out_height * out_width, window * window * channels]: the windows of the images from `first` on, with
+// zeros where they reach over the edge. Each number of FOR_EACH copies `run` elements, a divisor of window * channels:
+// many where one thread does it all, for the places are then worked out once a run, and 1 where neighbours are to be
+// written by neighbouring threads.
 KERNEL(image_to_columns, int images, int first, int height, int width, int channels, int out_height, int out_width,
-       int window, int stride, int padding, GLOBAL const float* x, GLOBAL float* columns) {
-  const int row = window * window * channels;
-  FOR_EACH(i, images * out_height * out_width * row) {
-    const int place = i % row, pixel = i / row;
-    const int c = place % channels, kw = place / channels % window, kh = place / channels / window;
+       int window, int stride, int padding, int run, GLOBAL const float* x, GLOBAL float* columns) {
+  const int line = window * channels, runs = line / run;
+  FOR_EACH(i, images * out_height * out_width * window * runs) {
+    const int part = i % runs, kh = i / runs % window, pixel = i / runs / window;
     const int ow = pixel % out_width, oh = pixel / out_width % out_height, n = pixel / out_width / out_height;
-    const int h = oh * stride - padding + kh, w = ow * stride - padding + kw;
-    const int inside = h >= 0 && h < height && w >= 0 && w < width;
-    columns[i] = inside ? x[(((LONG)(first + n) * height + h) * width + w) * channels + c] : 0.0f;
+    const int h = oh * stride - padding + kh, left = (ow * stride - padding) * channels;
+    GLOBAL const float* row = x + ((LONG)(first + n) * height + h) * width * channels;
+    GLOBAL float* to = columns + (LONG)i * run;
+    for (int k = 0; k < run; ++k) {
+      const int at = left + part * run + k;
+      const int inside = h >= 0 && h < height && at >= 0 && at < width * channels;
+      to[k] = inside ? row[at] : 0.0f;
+    }
   }
 }
 

@@ -66,7 +66,8 @@ CalibrationRecord parse(const Json& j) {
 Circumstances circumstances_now() {
   Circumstances c{cpu_name(), PRORATA_VERSION, starpu_version(), library_versions(), {}};
   for (const Codelet* codelet : Codelet::all())
-    for (const CpuImplementation& i : codelet->cpu()) c.implementations[codelet->name()].push_back(i.name);
+    for (const std::string& name : codelet->implementations(STARPU_CPU_WORKER))
+      c.implementations[codelet->name()].push_back(name);
   return c;
 }
 

@@ -155,8 +155,17 @@ TrainingShapes::TrainingShapes(Network& network, std::vector<std::int32_t> batch
     const std::vector<std::uint32_t> indices(static_cast<std::size_t>(batch));
     const TaskList list = replica_.training_tasks({}, indices);
     std::vector<Task>& tasks = tasks_.emplace_back();
-    for (starpu_task* task : list.tasks()) tasks.push_back({&codelet_of(task), footprint_of(task)});
+    for (starpu_task* task : list.tasks()) tasks.push_back({&codelet_of(task), footprint_of(task), task->where});
   }
+}
+
+const std::vector<std::string>& TrainingShapes::Task::implementations(int worker) const {
+  static const std::vector<std::string> none;
+  const starpu_worker_archtype kind = starpu_worker_get_type(worker);
+  const std::uint32_t mask = kind == STARPU_CPU_WORKER    ? STARPU_CPU
+                             : kind == STARPU_CUDA_WORKER ? STARPU_CUDA
+                                                          : STARPU_OPENCL;
+  return where != -1 && !(static_cast<std::uint32_t>(where) & mask) ? none : codelet->implementations(kind);
 }
 
 std::size_t TrainingShapes::index_of(std::int32_t batch) const {
@@ -168,8 +177,12 @@ void TrainingShapes::with_task(std::size_t batch, std::size_t position, const st
   use(replica_.training_tasks({}, indices).tasks()[position]);
 }
 
+const std::string& implementation_of(const EntryKey& key) {
+  return key.codelet->implementations(starpu_worker_get_type(key.worker))[key.implementation];
+}
+
 EntryName name_of(const EntryKey& key) {
-  return {key.codelet->name(), model_name(key.worker), key.codelet->cpu()[key.implementation].name, key.footprint};
+  return {key.codelet->name(), model_name(key.worker), implementation_of(key), key.footprint};
 }
 
 Entries read_entries(const TrainingShapes& shapes) {
@@ -179,7 +192,7 @@ Entries read_entries(const TrainingShapes& shapes) {
     if (model_of(w) != w) continue;
     for (std::size_t b = 0; b < shapes.batches().size(); ++b)
       for (const TrainingShapes::Task& task : shapes.tasks(b))
-        for (unsigned i = 0; i < task.codelet->cpu().size(); ++i)
+        for (unsigned i = 0; i < task.implementations(w).size(); ++i)
           if (const auto entry = files.find(*task.codelet, w, i, task.footprint))
             entries.emplace(EntryKey{task.codelet, w, i, task.footprint}, *entry);
   }
@@ -188,7 +201,7 @@ Entries read_entries(const TrainingShapes& shapes) {
 
 Entries::const_iterator best_entry(const Entries& entries, const TrainingShapes::Task& task, int worker) {
   auto best = entries.end();
-  for (unsigned i = 0; i < task.codelet->cpu().size(); ++i) {
+  for (unsigned i = 0; i < task.implementations(worker).size(); ++i) {
     const auto found = entries.find({task.codelet, model_of(worker), i, task.footprint});
     if (found != entries.end() && (best == entries.end() || found->second.seconds < best->second.seconds)) best = found;
   }
@@ -198,6 +211,7 @@ Entries::const_iterator best_entry(const Entries& entries, const TrainingShapes:
 double price(const TrainingShapes& shapes, const Entries& entries, std::size_t batch, int worker) {
   double sum = 0;
   for (const TrainingShapes::Task& task : shapes.tasks(batch)) {
+    if (task.implementations(worker).empty()) continue;
     const auto best = best_entry(entries, task, worker);
     sum += best == entries.end() ? kNothing : best->second.seconds;
   }
@@ -213,9 +227,8 @@ std::string sentence(const TrainingShapes& shapes, const Implausible& found) {
   char text[300];
   std::snprintf(text, sizeof(text),
                 "the performance model of %s (%s) on worker %d at batch %d: %.1f us, where %s %.1f us",
-                found.key.codelet->name().c_str(), found.key.codelet->cpu()[found.key.implementation].name,
-                found.key.worker, shapes.batches()[found.batch], found.seconds * 1e6, found.expected_by.c_str(),
-                found.expected * 1e6);
+                found.key.codelet->name().c_str(), implementation_of(found.key).c_str(), found.key.worker,
+                shapes.batches()[found.batch], found.seconds * 1e6, found.expected_by.c_str(), found.expected * 1e6);
   return text;
 }
 

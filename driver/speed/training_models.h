@@ -31,6 +31,11 @@ class TrainingShapes {
   struct Task {
     const Codelet* codelet;
     std::uint32_t footprint;
+    std::int32_t where;  // as starpu_task::where: the kinds of workers that it may run on
+
+    // What this worker has for it; nothing where the task runs elsewhere, as updates do that a device leaves to those
+    // who share the parameters' memory.
+    const std::vector<std::string>& implementations(int worker) const;
   };
   const std::vector<std::int32_t>& batches() const { return batches_; }
   std::size_t index_of(std::int32_t batch) const;
@@ -55,6 +60,7 @@ struct EntryKey {
   auto operator<=>(const EntryKey&) const = default;  // NOLINT(modernize-use-nullptr): clang-tidy 14 is wrong here
 };
 EntryName name_of(const EntryKey& key);
+const std::string& implementation_of(const EntryKey& key);
 
 // Entries by key; those that StarPU does not know, or not well enough, are missing.
 using Entries = std::map<EntryKey, Entry>;
