@@ -117,6 +117,8 @@ std::uint32_t largest_batch(double room, std::size_t replicas, double fixed, dou
 // theorem 1), and the two together leave 1 - wanted = (1 - momentum) / n; never below 0.
 double corrected_momentum(double wanted, std::size_t overlapping);
 
-std::size_t default_replicas();
+// As many as workers; by count one more for each device whose updates CPU workers make, so that it need not wait for
+// them.
+std::size_t default_replicas(prorata_share share);
 
 }  // namespace prorata

@@ -17,6 +17,7 @@ SpeedPoint point(const TrainingShapes& shapes, const Entries& entries, const Cal
                  int worker) {
   SpeedPoint result{shapes.batches()[b], 0, ~0u, record ? std::optional<double>(0) : std::nullopt};
   for (const TrainingShapes::Task& task : shapes.tasks(b)) {
+    if (task.implementations(worker).empty()) continue;
     const auto [key, entry] = *best_entry(entries, task, worker);
     result.seconds += entry.seconds;
     result.measurements = std::min(result.measurements, entry.measurements);

@@ -1,0 +1,92 @@
+// Training on an OpenCL device beside CPU workers. On a machine without a GPU the device is PoCL's: the processor under
+// another driver, with a memory of its own as far as StarPU and the program can tell.
+#include "codelets/device.h"
+#include "tests/cli/program.h"
+
+#include <array>
+
+namespace prorata::test {
+namespace {
+
+#if defined(PRORATA_OPENCL)
+
+bool has_opencl_device() {
+  std::array<cl_platform_id, 16> platforms{};
+  cl_uint count = 0;
+  if (clGetPlatformIDs(platforms.size(), platforms.data(), &count) != CL_SUCCESS) return false;
+  for (cl_uint p = 0; p < std::min<cl_uint>(count, platforms.size()); ++p)
+    if (cl_uint devices = 0; clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, 0, nullptr, &devices) == CL_SUCCESS)
+      return true;
+  return false;
+}
+
+class Device : public Program {
+ protected:
+  void SetUp() override {
+    if (!has_opencl_device()) GTEST_SKIP() << "this machine has no OpenCL device";
+  }
+
+  // With one OpenCL worker and as many CPU workers.
+  static std::map<std::string, std::string> with_cpus(const char* cpus) {
+    return {{"STARPU_NCPU", cpus},
+            {"STARPU_NOPENCL", "1"},
+            {"STARPU_OPENCL_ON_CPUS", "1"},
+            {"POCL_MAX_PTHREAD_COUNT", "1"}};
+  }
+
+  nlohmann::json worker(const std::string& kind) const {
+    const auto s = summary();
+    for (const auto& w : s["workers"])
+      if (w["kind"] == kind) return w;
+    return nullptr;
+  }
+};
+
+TEST_F(Device, TrainsBesideACpuWorker) {
+  // Uniform: each does its half, however much slower it is.
+  const Output o = train({"--epochs", "2", "--batch", "64", "--balance", "uniform"}, with_cpus("1"));
+  ASSERT_EQ(o.code, 0) << o.err;
+  const auto s = summary();
+  ASSERT_EQ(s["workers"].size(), 2u);
+  EXPECT_EQ(s["samples"], 12000);
+  EXPECT_GE(worker("opencl")["minibatches"], 80);
+  EXPECT_GE(worker("cpu")["minibatches"], 80);
+  EXPECT_NE(worker("opencl")["memory_node"], worker("cpu")["memory_node"]);
+}
+
+TEST_F(Device, TrainsAloneAndItsParametersAreWhatTheCheckpointHas) {
+  ASSERT_EQ(train({"--epochs", "2", "--batch", "64"}, with_cpus("0")).code, 0);
+  const auto s = summary();
+  ASSERT_EQ(s["workers"].size(), 1u);
+  EXPECT_EQ(s["workers"][0]["kind"], "opencl");
+  // On a CPU worker, from the file.
+  const Output o = run({"eval", "--model", "small.toml", "--dataset", "synthetic", "--checkpoint", "run", "--json"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_NEAR(nlohmann::json::parse(o.out)["test_accuracy"].get<double>(), s["test_accuracy"].get<double>(), 1e-3);
+}
+
+TEST_F(Device, MakesTheSameStepsAsTheCpu) {
+  const std::vector<std::string> options{"--epochs", "1", "--batch", "64", "--consistency", "bsp"};
+  ASSERT_EQ(train(options, with_cpus("0")).code, 0);
+  const double on_device = summary()["train_loss"];
+  auto again = options;
+  again.emplace_back("--overwrite");
+  ASSERT_EQ(train(again).code, 0);
+  EXPECT_NEAR(summary()["train_loss"].get<double>(), on_device, 1e-3 * on_device);
+}
+
+TEST_F(Device, IsCalibrated) {
+  const Output o = run({"calibrate", "--model", "small.toml", "--batches", "16,64", "--json"}, with_cpus("1"));
+  ASSERT_EQ(o.code, 0) << o.err;
+  const auto result = nlohmann::json::parse(o.out);
+  ASSERT_EQ(result["workers"].size(), 2u);
+  for (const auto& w : result["workers"]) {
+    EXPECT_EQ(w["points"].size(), 2u) << w;
+    EXPECT_TRUE(w["share"].is_number()) << w;
+  }
+}
+
+#endif
+
+}  // namespace
+}  // namespace prorata::test
