@@ -36,7 +36,7 @@ int run_eval(const EvalOptions& o) {
   const StopSignal stop;
   Network network(spec, 0);
   read_parameters(network, file);
-  Trainer trainer(network, {o.batch, default_replicas(PRORATA_COUNT)});
+  Trainer trainer(network, {o.batch, default_replicas()});
   const Score score = evaluate(trainer, data.test, [] { return StopSignal::caught() != 0; });
   if (!score.complete) {
     log_info("stopped by a signal after " + std::to_string(score.samples) + " of " + std::to_string(data.test.size()) +

@@ -219,7 +219,7 @@ void add_training(CLI::App* sub, TrainOptions& o) {
   sub->add_option("--round", o.round, "Mini-batches that are dealt at a time; default: 8 a worker")
       ->check(CLI::Range(1, 1000000))
       ->type_name("N");
-  sub->add_option("--replicas", o.replicas, "Mini-batches in flight; default: the workers")
+  sub->add_option("--replicas", o.replicas, "Mini-batches in flight; default: one a CPU worker, two a device")
       ->check(CLI::Range(1, 4096))
       ->type_name("N");
   sub->add_flag("--deterministic,!--no-deterministic", o.deterministic,

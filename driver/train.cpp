@@ -96,7 +96,8 @@ Summary describe_run(const TrainOptions& o, const NetworkSpec& spec, const Runti
   s.staleness_aware_lr = o.staleness_aware_lr;
   s.delay_compensation = o.delay_compensation;
   s.scheduler = runtime.scheduler();
-  s.replicas = o.replicas.value_or(static_cast<std::uint32_t>(default_replicas(o.share)));
+  s.replicas = o.replicas.value_or(
+      static_cast<std::uint32_t>(default_replicas(o.share == PRORATA_SIZE || o.consistency == Consistency::bsp)));
   if (o.consistency == Consistency::bsp && o.round) s.replicas = o.round;
   s.deterministic = o.deterministic.value_or(starpu_worker_get_count() == 1 || o.consistency == Consistency::bsp);
   for (WorkerSummary& w : s.workers)

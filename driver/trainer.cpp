@@ -241,9 +241,9 @@ double corrected_momentum(double wanted, std::size_t overlapping) {
   return std::max(0.0, 1 - static_cast<double>(overlapping) * (1 - wanted));
 }
 
-std::size_t default_replicas(prorata_share share) {
+std::size_t default_replicas(bool one_each) {
   const std::size_t workers = starpu_worker_get_count(), cpus = starpu_cpu_worker_get_count();
-  return share == PRORATA_SIZE || cpus == 0 ? workers : workers + (workers - cpus);
+  return one_each || cpus == 0 ? workers : workers + (workers - cpus);
 }
 
 }  // namespace prorata

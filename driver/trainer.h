@@ -117,8 +117,8 @@ std::uint32_t largest_batch(double room, std::size_t replicas, double fixed, dou
 // theorem 1), and the two together leave 1 - wanted = (1 - momentum) / n; never below 0.
 double corrected_momentum(double wanted, std::size_t overlapping);
 
-// As many as workers; by count one more for each device whose updates CPU workers make, so that it need not wait for
-// them.
-std::size_t default_replicas(prorata_share share);
+// As many as workers; and, unless each worker is to have one, as by size and in steps, one more for each device whose
+// updates CPU workers make, so that it need not wait for them.
+std::size_t default_replicas(bool one_each = false);
 
 }  // namespace prorata

@@ -99,6 +99,71 @@ TestOpenCl& test_opencl() {
 
 #endif
 
+#if defined(PRORATA_CUDA)
+
+void require(cudaError_t status, const char* what) {
+  if (status != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(status));
+}
+
+// The first GPU of the machine, with a stream. Both start with the first call: that takes long, and listing the tests
+// does not need them.
+class TestCuda {
+ public:
+  static std::string missing() {
+    int devices = 0;
+    const cudaError_t status = cudaGetDeviceCount(&devices);
+    if (status == cudaSuccess && devices > 0) return "";
+    return std::string("this machine has no CUDA device") +
+           (status == cudaSuccess ? "" : std::string(": ") + cudaGetErrorString(status));
+  }
+
+  void call(const DeviceFunctions& functions, const void* args, std::vector<Buffer>& buffers) {
+    start();
+    std::vector<std::unique_ptr<void, cudaError_t (*)(void*)>> memory;
+    for (Buffer& b : buffers) {
+      void* whole = nullptr;
+      require(cudaMalloc(&whole, b.bytes().size()), "cudaMalloc");
+      memory.emplace_back(whole, cudaFree);
+      copy(whole, b.bytes().data(), b.bytes().size());
+    }
+    std::size_t next = 0;
+    with_interfaces(
+        buffers,
+        [&](Buffer& b) {
+          starpu_vector_interface vector = b.interface();
+          vector.ptr = reinterpret_cast<std::uintptr_t>(memory[next++].get()) + Buffer::kHead;
+          vector.dev_handle = vector.ptr;
+          return vector;
+        },
+        [&](void** pointers) { functions.on_cuda(*device_, pointers, args); });
+    for (std::size_t i = 0; i < buffers.size(); ++i)
+      copy(buffers[i].bytes().data(), memory[i].get(), buffers[i].bytes().size());
+    device_->finish();
+  }
+
+ private:
+  void start() {
+    if (device_) return;
+    // As StarPU's, it does not wait for the default stream.
+    require(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    device_ = std::make_unique<Cuda>(stream_);
+  }
+
+  void copy(void* to, const void* from, std::size_t bytes) {
+    require(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "cudaMemcpyAsync");
+  }
+
+  cudaStream_t stream_ = nullptr;
+  std::unique_ptr<Cuda> device_;
+};
+
+TestCuda& test_cuda() {
+  static TestCuda device;
+  return device;
+}
+
+#endif
+
 }  // namespace
 
 std::vector<Implementation> implementations_of(const Codelet& codelet) {
@@ -111,6 +176,12 @@ std::vector<Implementation> implementations_of(const Codelet& codelet) {
       {"opencl",
        [&functions](const void* args, std::vector<Buffer>& buffers) { test_opencl().call(functions, args, buffers); },
        test_opencl().exists() ? "" : "this machine has no OpenCL device"});
+#endif
+#if defined(PRORATA_CUDA)
+  all.push_back(
+      {"cuda",
+       [&functions](const void* args, std::vector<Buffer>& buffers) { test_cuda().call(functions, args, buffers); },
+       TestCuda::missing()});
 #endif
   return all;
 }
