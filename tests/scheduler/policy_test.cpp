@@ -234,6 +234,46 @@ TEST_F(Policy, StartsNoGroupBeforeTheWorkersPreviousOneHasFinished) {
   EXPECT_FALSE(overlapped);
 }
 
+// As the updates of a device's mini-batch, which CPU workers make.
+TEST_F(Policy, AGroupDoesNotWaitForTasksThatItsWorkerCannotRun) {
+  start(2);
+  static std::atomic<bool> second_began;
+  static std::atomic<int> left_on;
+  second_began = false;
+  left_on = -1;
+  starpu_codelet blocker, others, second;
+  for (starpu_codelet* c : {&blocker, &others, &second}) starpu_codelet_init(c);
+  blocker.cpu_funcs[0] = [](void*[], void*) {  // keeps worker 1 until the second group has begun; 10 s at most
+    for (int ms = 0; ms < 10'000 && !second_began; ++ms) starpu_sleep(1e-3F);
+  };
+  others.cpu_funcs[0] = [](void*[], void*) { left_on = starpu_worker_get_id(); };
+  others.can_execute = [](unsigned worker, starpu_task*, unsigned) { return worker == 1 ? 1 : 0; };
+  second.cpu_funcs[0] = [](void*[], void*) { second_began = left_on == -1; };
+
+  Groups g(2, 2);
+  for (prorata_group& group : g.groups) group.for_worker_plus_1 = 1;
+  g.groups[1].tasks = 1;
+  begin(2, PRORATA_PRORATA);
+  starpu_task* blocking = starpu_task_create();
+  blocking->cl = &blocker;
+  blocking->execute_on_a_specific_worker = 1;
+  blocking->workerid = 1;
+  ASSERT_EQ(starpu_task_submit(blocking), 0);
+  starpu_task* first = task(g.ran[0], 0);
+  first->sched_data = &g.tags[0];
+  starpu_task* leaves = starpu_task_create();
+  leaves->cl = &others;
+  leaves->sched_data = &g.tags[1];
+  starpu_task_declare_deps_array(leaves, 1, &first);
+  starpu_task* next = starpu_task_create();
+  next->cl = &second;
+  next->sched_data = &g.tags[2];
+  for (starpu_task* t : {leaves, first, next}) ASSERT_EQ(starpu_task_submit(t), 0);
+  starpu_task_wait_for_all();
+  EXPECT_TRUE(second_began) << "the second group began only after the task that had left the first one";
+  EXPECT_EQ(left_on, 1);
+}
+
 TEST_F(Policy, RefusesAPhaseUnderAnotherPolicyOrOfAnUnknownBalance) {
   start(1, starpu_sched_get_predefined_policies()[0]);
   prorata_phase phase{};
