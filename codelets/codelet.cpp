@@ -4,6 +4,7 @@
 #include "codelets/backend/kernel_error.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <exception>
 #include <mutex>
@@ -23,7 +24,10 @@ std::vector<const Codelet*>& registry() {
   return codelets;
 }
 
-int may_run(unsigned /*worker*/, starpu_task* /*task*/, unsigned implementation) {
+std::array<std::atomic<bool>, STARPU_NMAXWORKERS> left_out{};
+
+int may_run(unsigned worker, starpu_task* /*task*/, unsigned implementation) {
+  if (left_out[worker].load(std::memory_order_relaxed)) return 0;
   return implementation == 0 || !only_first_implementation.load(std::memory_order_relaxed);
 }
 
@@ -76,6 +80,8 @@ const std::vector<std::string>& Codelet::implementations(starpu_worker_archtype 
 const std::vector<const Codelet*>& Codelet::all() { return registry(); }
 
 void use_first_implementations(bool only_first) { only_first_implementation = only_first; }
+
+void leave_out_worker(int worker, bool out) { left_out.at(static_cast<std::size_t>(worker)) = out; }
 
 bool kernel_failed() { return failed.load(std::memory_order_acquire); }
 

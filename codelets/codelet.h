@@ -92,6 +92,9 @@ class Codelet {
 // same bits in every run. Call while no task is in flight.
 void use_first_implementations(bool only_first);
 
+// From now on no codelet runs on this worker (true), or again (false). Call while no task is in flight.
+void leave_out_worker(int worker, bool out);
+
 // Throws what the first failed kernel threw, and forgets it; does nothing when none failed.
 void rethrow_kernel_error();
 bool kernel_failed();

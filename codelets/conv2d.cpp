@@ -136,17 +136,15 @@ void backward(const Conv2dArgs& args, const float* x, const float* params, const
 }  // namespace with_onednn
 
 // On devices: a matrix whose rows are the windows of the image, and products with it. It is made for as many images at
-// a time as kWorkspace has room for, at least one.
+// a time as kConv2dWorkspace has room for, at least one.
 namespace by_columns {
-
-constexpr std::size_t kWorkspace = std::size_t(32) << 20;  // bytes
 
 struct Columns {
   explicit Columns(const Conv2dShape& shape)
       : s(shape),
         pixels(std::size_t(s.out_height()) * s.out_width()),
         row(std::size_t(s.kernel) * s.kernel * s.in_channels),
-        images(std::clamp<std::size_t>(kWorkspace / sizeof(float) / (pixels * row), 1, std::size_t(s.batch))) {
+        images(std::clamp<std::size_t>(kConv2dWorkspace / sizeof(float) / (pixels * row), 1, std::size_t(s.batch))) {
     if (s.out_height() < 1 || s.out_width() < 1)
       throw std::invalid_argument("conv2d: the window is larger than the image and its padding");
   }

@@ -26,6 +26,9 @@ struct Conv2dShape {
   std::size_t outputs() const { return std::size_t(batch) * out_height() * out_width() * out_channels; }
 };
 
+// Bytes of a device's memory that an operation works in, but for images whose windows need more by themselves.
+inline constexpr std::size_t kConv2dWorkspace = std::size_t{32} << 20;
+
 struct Conv2dArgs {
   Conv2dShape shape;
 };

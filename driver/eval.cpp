@@ -1,4 +1,5 @@
 // `prorata eval`: accuracy and loss of a checkpoint on a data set's test split.
+#include "driver/device_memory.h"
 #include "driver/evaluation.h"
 #include "driver/exit_code.h"
 #include "driver/options.h"
@@ -36,6 +37,7 @@ int run_eval(const EvalOptions& o) {
   const StopSignal stop;
   Network network(spec, 0);
   read_parameters(network, file);
+  leave_out_devices_without_room(network, data, o.batch);
   Trainer trainer(network, {o.batch, default_replicas()});
   const Score score = evaluate(trainer, data.test, [] { return StopSignal::caught() != 0; });
   if (!score.complete) {

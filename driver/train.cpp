@@ -2,6 +2,7 @@
 #include "codelets/backend/cpu_worker.h"
 #include "codelets/codelet.h"
 #include "driver/data/dataset.h"
+#include "driver/device_memory.h"
 #include "driver/evaluation.h"
 #include "driver/exit_code.h"
 #include "driver/options.h"
@@ -313,6 +314,7 @@ int run_train(const TrainOptions& o) {
 
   Network network(spec, o.seed);
   summary.parameters = network.parameter_count();
+  leave_out_devices_without_room(network, data, summary.batch);
   check_models(network, summary.batch);
   log_info("training " + spec.name + " (" + std::to_string(summary.parameters) + " parameters) on " + data.name + " (" +
            std::to_string(data.train.size()) + " samples) with " + std::to_string(summary.workers.size()) +

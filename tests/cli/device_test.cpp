@@ -75,6 +75,18 @@ TEST_F(Device, MakesTheSameStepsAsTheCpu) {
   EXPECT_NEAR(summary()["train_loss"].get<double>(), on_device, 1e-3 * on_device);
 }
 
+TEST_F(Device, IsLeftOutWhereItsMemoryIsTooSmall) {
+  auto environment = with_cpus("1");
+  environment["STARPU_LIMIT_OPENCL_MEM"] = "1";  // MiB
+  const Output o = train({"--epochs", "1", "--batch", "64", "--balance", "uniform"}, environment);
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_NE(o.err.find("left out"), std::string::npos) << o.err;
+  EXPECT_EQ(worker("opencl")["minibatches"], 0);
+  EXPECT_EQ(worker("cpu")["minibatches"], 94);
+  environment["STARPU_NCPU"] = "0";
+  expect_refused(train({"--epochs", "1", "--batch", "64", "--overwrite"}, environment), {"memory", "--batch"});
+}
+
 TEST_F(Device, IsCalibrated) {
   const Output o = run({"calibrate", "--model", "small.toml", "--batches", "16,64", "--json"}, with_cpus("1"));
   ASSERT_EQ(o.code, 0) << o.err;
