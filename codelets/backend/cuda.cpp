@@ -13,7 +13,7 @@ namespace {
 
 std::atomic<bool> tf32{false};
 
-constexpr const char* kOutOfMemory = "; the device is out of memory: use a smaller --batch";
+constexpr const char* kOutOfMemory = "; use a smaller --batch";
 constexpr const char* kOtherGpu = "; built for other GPUs: configure with CMAKE_CUDA_ARCHITECTURES for this one";
 
 // `which`: the name of what was tried, where there are several.
