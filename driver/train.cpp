@@ -124,6 +124,7 @@ class TrainingRun {
         train_(data.train),
         progress_(Progress::choose(options.progress, options.common.quiet)) {
     order_.resize(data.train.size());
+    warm_up_devices(network_, train_.source(), std::min(summary_.batch, trainer_.replica(0).batch()));
     price();
     const std::int64_t all = minibatches_of_epoch() * summary.epochs_wanted;
     summary.lr_warmup = options.lr_warmup.value_or(default_warmup(all));

@@ -75,6 +75,14 @@ TEST_F(Device, MakesTheSameStepsAsTheCpu) {
   EXPECT_NEAR(summary()["train_loss"].get<double>(), on_device, 1e-3 * on_device);
 }
 
+// The device's kernels are compiled before, not while the other worker trains on.
+TEST_F(Device, IsNotStaleForItsFirstMinibatch) {
+  ASSERT_EQ(train({"--epochs", "2", "--batch", "64"}, with_cpus("1")).code, 0);
+  const auto w = worker("opencl");
+  ASSERT_GE(w["minibatches"], 1);
+  EXPECT_LT(w["staleness"]["max"], 100);
+}
+
 TEST_F(Device, IsLeftOutWhereItsMemoryIsTooSmall) {
   auto environment = with_cpus("1");
   environment["STARPU_LIMIT_OPENCL_MEM"] = "1";  // MiB
