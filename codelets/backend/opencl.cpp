@@ -87,6 +87,7 @@ void OpenCl::set_argument(cl_kernel kernel, cl_uint place, std::size_t bytes, co
 
 void OpenCl::enqueue(cl_kernel kernel, const char* name, std::size_t count) {
   constexpr std::size_t kGroup = 64, kMostGroups = 4096;  // more elements than that go round
+  as_int(count);
   const std::size_t groups = std::clamp<std::size_t>((count + kGroup - 1) / kGroup, 1, kMostGroups);
   const std::size_t all = groups * kGroup;
   check(clEnqueueNDRangeKernel(queue_, kernel, 1, nullptr, &all, &kGroup, 0, nullptr, nullptr),

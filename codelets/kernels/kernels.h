@@ -72,12 +72,12 @@ KERNEL(image_to_columns, int images, int first, int height, int width, int chann
     const int part = i % runs, kh = i / runs % window, pixel = i / runs / window;
     const int ow = pixel % out_width, oh = pixel / out_width % out_height, n = pixel / out_width / out_height;
     const int h = oh * stride - padding + kh, left = (ow * stride - padding) * channels;
-    GLOBAL const float* row = x + ((LONG)(first + n) * height + h) * width * channels;
+    const LONG row = ((LONG)(first + n) * height + h) * width * channels;
     GLOBAL float* to = columns + (LONG)i * run;
     for (int k = 0; k < run; ++k) {
       const int at = left + part * run + k;
       const int inside = h >= 0 && h < height && at >= 0 && at < width * channels;
-      to[k] = inside ? row[at] : 0.0f;
+      to[k] = inside ? x[row + at] : 0.0f;
     }
   }
 }

@@ -114,20 +114,21 @@ Json Summary::json() const {
                {"emulated", std::any_of(workers.begin(), workers.end(), [](auto& w) { return w.slowdown > 1; })}};
   Json& list = root["workers"] = Json::array();
   for (const WorkerSummary& w : workers) {
-    list.push_back({{"id", w.id},
-                    {"name", w.name},
-                    {"kind", w.kind},
-                    {"memory_node", w.memory_node},
-                    {"minibatches", w.minibatches},
-                    {"samples", w.samples},
-                    {"share", rate(static_cast<double>(w.samples), static_cast<double>(samples))},
-                    {"expected_samples_per_second",
-                     w.expected_samples_per_second > 0 ? Json(w.expected_samples_per_second) : Json(nullptr)},
-                    {"measured_samples_per_second", rate(static_cast<double>(w.samples), w.minibatch_seconds)},
-                    {"busy_seconds", w.busy_seconds},
-                    {"idle_seconds", std::max(0.0, wall_seconds - w.busy_seconds)},
-                    {"slowdown", w.slowdown},
-                    {"staleness", w.staleness.json()}});
+    list.push_back(
+        {{"id", w.id},
+         {"name", w.name},
+         {"kind", w.kind},
+         {"memory_node", w.memory_node},
+         {"minibatches", w.minibatches},
+         {"samples", w.samples},
+         {"share", rate(static_cast<double>(w.samples), static_cast<double>(samples))},
+         {"expected_samples_per_second",
+          w.expected_samples_per_second > 0 ? Json(w.expected_samples_per_second) : Json(nullptr)},
+         {"measured_samples_per_second", rate(static_cast<double>(w.samples), w.minibatch_seconds)},
+         {"busy_seconds", w.kind == "cpu" ? Json(w.busy_seconds) : Json(nullptr)},  // else not measured
+         {"idle_seconds", w.kind == "cpu" ? Json(std::max(0.0, wall_seconds - w.busy_seconds)) : Json(nullptr)},
+         {"slowdown", w.slowdown},
+         {"staleness", w.staleness.json()}});
   }
   root["staleness"] = staleness().json();
   Json& dealt = root["rounds"] = Json::array();
@@ -164,12 +165,12 @@ std::string Summary::text() const {
                    rate(static_cast<double>(samples), wall_seconds), wall_seconds, scheduler, balance));
   line(fmt::format("  staleness      mean {:.2f}, p95 {}, max {}", all.mean(), all.percentile(0.95), all.max()));
   for (const WorkerSummary& w : workers)
-    line(fmt::format(
-        "  worker {} {:<16} {:5.1f} %  {:6} mini-batches  {:8.0f} samples/s  busy {:3.0f} %  staleness {:.2f}{}{}",
-        w.id, w.name, 100 * rate(static_cast<double>(w.samples), static_cast<double>(samples)), w.minibatches,
-        rate(static_cast<double>(w.samples), w.minibatch_seconds), 100 * rate(w.busy_seconds, wall_seconds),
-        w.staleness.mean(), too_slow(w) ? "  (too slow to help: no share)" : "",
-        w.slowdown > 1 ? fmt::format("  (emulated: slowed {:g}x)", w.slowdown) : ""));
+    line(fmt::format("  worker {} {:<16} {:5.1f} %  {:6} mini-batches  {:8.0f} samples/s{}  staleness {:.2f}{}{}", w.id,
+                     w.name, 100 * rate(static_cast<double>(w.samples), static_cast<double>(samples)), w.minibatches,
+                     rate(static_cast<double>(w.samples), w.minibatch_seconds),
+                     w.kind == "cpu" ? fmt::format("  busy {:3.0f} %", 100 * rate(w.busy_seconds, wall_seconds)) : "",
+                     w.staleness.mean(), too_slow(w) ? "  (too slow to help: no share)" : "",
+                     w.slowdown > 1 ? fmt::format("  (emulated: slowed {:g}x)", w.slowdown) : ""));
   return out;
 }
 
