@@ -28,6 +28,7 @@ int run(int argc, char** argv) {
   EvalOptions eval;
   CalibrateOptions calibrate;
   DevicesOptions devices;
+  SelftestOptions selftest;
   struct Subcommand {
     CLI::App* app;
     CommonOptions* common;
@@ -39,6 +40,7 @@ int run(int argc, char** argv) {
       {add_eval(app, eval), &eval.common, [&] { return run_eval(eval); }},
       {add_calibrate(app, calibrate), &calibrate.common, [&] { return run_calibrate(calibrate); }},
       {add_devices(app, devices), &devices.common, [&] { return run_devices(devices); }},
+      {add_selftest(app, selftest), &selftest.common, [&] { return run_selftest(selftest); }},
   };
 
   try {

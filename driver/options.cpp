@@ -342,4 +342,9 @@ CLI::App* add_devices(CLI::App& app, DevicesOptions& o) {
   return sub;
 }
 
+CLI::App* add_selftest(CLI::App& app, SelftestOptions& o) {
+  return add_subcommand(app, "selftest", "Hold every operation, on every kind of device here, against a reference",
+                        o.common);
+}
+
 }  // namespace prorata

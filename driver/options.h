@@ -100,12 +100,17 @@ struct DevicesOptions {
   std::vector<std::pair<int, double>> slowdown;
 };
 
+struct SelftestOptions {
+  CommonOptions common;
+};
+
 // Add the subcommands with their options to the program. The structs must outlive `app`.
 CLI::App* add_train(CLI::App& app, TrainOptions& options);
 CLI::App* add_compare(CLI::App& app, CompareOptions& options);
 CLI::App* add_eval(CLI::App& app, EvalOptions& options);
 CLI::App* add_calibrate(CLI::App& app, CalibrateOptions& options);
 CLI::App* add_devices(CLI::App& app, DevicesOptions& options);
+CLI::App* add_selftest(CLI::App& app, SelftestOptions& options);
 
 // "W:F[,W:F]" -> worker and factor. CLI::ValidationError where it is anything else.
 std::vector<std::pair<int, double>> parse_slowdown(const std::string& text);
@@ -132,5 +137,6 @@ int run_compare(const CompareOptions& options);
 int run_eval(const EvalOptions& options);
 int run_calibrate(const CalibrateOptions& options);
 int run_devices(const DevicesOptions& options);
+int run_selftest(const SelftestOptions& options);
 
 }  // namespace prorata

@@ -8,6 +8,18 @@
 namespace prorata::test {
 namespace {
 
+TEST_F(Program, TestsItselfAndSaysWhatIsNotThere) {
+  const Output o = run({"selftest", "--json"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  const auto result = nlohmann::json::parse(o.out);
+  bool cpu = false;
+  for (const auto& d : result["devices"]) {
+    cpu |= d["device"] == "cpu" && d["result"] == "right" && d["checks"] > 1000;
+    EXPECT_EQ(d["result"] == "not tested", !d["reason"].get<std::string>().empty()) << d;
+  }
+  EXPECT_TRUE(cpu) << o.out;
+}
+
 #if defined(PRORATA_OPENCL)
 
 bool has_opencl_device() {

@@ -2,11 +2,13 @@
 // StarPU and the user see of a codelet besides its numbers. To add an operation, see operations.h.
 #include "codelets/backend/cpu_worker.h"
 #include "codelets/backend/gemm.h"
-#include "tests/codelets/implementations.h"
-#include "tests/codelets/operations.h"
+#include "codelets/selftest/implementations.h"
+#include "codelets/selftest/operations.h"
 
 #include <cblas.h>
 #include <omp.h>
+
+#include <gtest/gtest.h>
 
 #include <array>
 #include <cmath>
@@ -14,7 +16,7 @@
 #include <set>
 #include <stdexcept>
 
-namespace prorata::test {
+namespace prorata::selftest {
 namespace {
 
 const Operation& operation(const Codelet& codelet) {
@@ -74,7 +76,7 @@ TEST_P(EveryImplementation, WritesWhatTheReferenceExpectsAndNothingElse) {
       const Case& c = op->cases[i];
       SCOPED_TRACE(c.name + (grain == Random::Grain::fine ? ", fine numbers" : ", coarse numbers"));
       Random random(i, grain);
-      check(*op, implementation, c.args.get(), op->inputs(c.args.get(), random));
+      EXPECT_EQ(check(*op, implementation, c.args.get(), op->inputs(c.args.get(), random)), "");
     }
 }
 
@@ -84,7 +86,7 @@ TEST_P(EveryGradient, AgreesWithFiniteDifferences) {
   ASSERT_FALSE(op->gradient_cases.empty());
   for (const Case& c : op->gradient_cases) {
     SCOPED_TRACE(c.name);
-    check_gradient(*op, implementation, c);
+    EXPECT_EQ(check_gradient(*op, implementation, c), "");
   }
 }
 
@@ -262,14 +264,15 @@ TEST(Diverged, DensePassesNotANumberOnToWhatDependsOnIt) {
       Random random(1, Random::Grain::fine);
       Arguments in = operation(dense_forward).inputs(&args, random);
       in[buffer][place] = kNaN;
-      for (const Implementation& i : present(dense_forward)) check(operation(dense_forward), i, &args, in);
+      for (const Implementation& i : present(dense_forward))
+        EXPECT_EQ(check(operation(dense_forward), i, &args, in), "") << i.name;
     }
 }
 
 TEST(Diverged, ReluPassesNotANumberOn) {
   const ReluArgs args{{2, 3}};
   for (const Implementation& i : present(relu_forward))
-    check(operation(relu_forward), i, &args, {{-1, kNaN, 1, 0, -2, kNaN}, {}});
+    EXPECT_EQ(check(operation(relu_forward), i, &args, {{-1, kNaN, 1, 0, -2, kNaN}, {}}), "") << i.name;
 }
 
 TEST(Diverged, MaxPoolPassesNotANumberOnWhereverItIsInTheWindow) {
@@ -325,11 +328,11 @@ TEST(SoftmaxCrossEntropy, IsExactAtTheEdges) {
     const auto score = op.expected(&one, single)[3];  // the reference is held against what is known, too
     EXPECT_NEAR(score[0].value, l.loss, 1e-12);
     EXPECT_EQ(score[1].value, l.correct);
-    for (const Implementation& i : present(softmax_cross_entropy)) check(op, i, &one, single);
+    for (const Implementation& i : present(softmax_cross_entropy)) EXPECT_EQ(check(op, i, &one, single), "") << i.name;
     in[0].insert(in[0].end(), l.row.begin(), l.row.end());
     in[1].push_back(double(l.label));
   }
-  for (const Implementation& i : present(softmax_cross_entropy)) check(op, i, &together, in);
+  for (const Implementation& i : present(softmax_cross_entropy)) EXPECT_EQ(check(op, i, &together, in), "") << i.name;
 }
 
 TEST(ApplyGradient, FollowsTheDefinitionOverSeveralSteps) {
@@ -342,8 +345,8 @@ TEST(ApplyGradient, FollowsTheDefinitionOverSeveralSteps) {
     for (double v : velocity) {
       i.call(&args, buffers);
       moved += v / 4;
-      expect_matches(buffers[0], {{2 - moved}, {0 - moved}, {-1 - moved}});
-      expect_matches(buffers[1], {{v}, {v}, {v}});
+      EXPECT_EQ(difference(buffers[0], {{2 - moved}, {0 - moved}, {-1 - moved}}), "");
+      EXPECT_EQ(difference(buffers[1], {{v}, {v}, {v}}), "");
     }
   }
 }
@@ -355,7 +358,7 @@ TEST(ApplyGradient, DecaysWeightsByThemselves) {
     std::vector<Buffer> buffers{{f32, {64, -64}}, {f32, {5, 5}}, {f32, {0, 0}}};
     for (double p : {48, 36, 27}) {
       i.call(&args, buffers);
-      expect_matches(buffers[0], {{p}, {-p}});
+      EXPECT_EQ(difference(buffers[0], {{p}, {-p}}), "");
     }
   }
 }
@@ -398,4 +401,4 @@ TEST(CpuWorkerClock, LeavesThreadsAloneThatAreNoWorkers) {
 }
 
 }  // namespace
-}  // namespace prorata::test
+}  // namespace prorata::selftest

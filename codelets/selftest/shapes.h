@@ -14,7 +14,7 @@
 #include <array>
 #include <vector>
 
-namespace prorata::test {
+namespace prorata::selftest {
 
 inline constexpr unsigned kGatheredFrom = 97;  // samples in the data set
 inline constexpr unsigned kClasses = 10;
@@ -130,4 +130,4 @@ inline std::vector<AccumulateGradientArgs> accumulate_gradient_shapes() {
   return {{{1}, 1, 0}, {{1}, 1, 1}, {{7}, 0.25f, 0}, {{7}, 0.25f, 1}, {{64}, 0, 0}, {{61706}, 0.5f, 0}};
 }
 
-}  // namespace prorata::test
+}  // namespace prorata::selftest

@@ -8,21 +8,21 @@
 #pragma once
 
 #include "codelets/codelet.h"
-#include "tests/codelets/reference.h"
-
-#include <gtest/gtest.h>
+#include "codelets/selftest/reference.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <iomanip>
 #include <memory>
 #include <optional>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
-namespace prorata::test {
+namespace prorata::selftest {
 
 using reference::Expected;
 using reference::Results;
@@ -172,16 +172,19 @@ inline bool matches(double got, Expected expected) {
   return got == expected.value || std::abs(got - expected.value) <= expected.tolerance;
 }
 
-// Reports how many elements are wrong, and the first of them.
-inline void expect_matches(const Buffer& got, const Results& expected) {
-  ASSERT_EQ(got.used(), expected.size());
+// What is wrong: how many elements, and the first of them. Empty where nothing is.
+inline std::string difference(const Buffer& got, const Results& expected) {
+  if (got.used() != expected.size())
+    return std::to_string(got.used()) + " elements instead of " + std::to_string(expected.size());
   std::vector<std::size_t> wrong;
   for (std::size_t i = 0; i < expected.size(); ++i)
     if (!matches(got.at(i), expected[i])) wrong.push_back(i);
-  if (wrong.empty()) return;
+  if (wrong.empty()) return "";
   const std::size_t first = wrong.front();
-  ADD_FAILURE() << wrong.size() << " of " << expected.size() << " elements are wrong; [" << first << "] is "
-                << got.at(first) << " instead of " << expected[first].value << " +- " << expected[first].tolerance;
+  std::ostringstream text;
+  text << std::setprecision(9) << wrong.size() << " of " << expected.size() << " elements are wrong; [" << first
+       << "] is " << got.at(first) << " instead of " << expected[first].value << " +- " << expected[first].tolerance;
+  return text.str();
 }
 
 inline bool writes(const Operation& op, std::size_t buffer) { return op.codelet->starpu()->modes[buffer] & STARPU_W; }
@@ -205,23 +208,24 @@ struct Implementation {
   std::string missing;  // why it cannot run here; empty where it can
 };
 
-// The kernel writes what the reference expects, all of it and nothing else.
-inline void check(const Operation& op, const Implementation& implementation, const void* args,
-                  const Arguments& inputs) {
+// What is wrong with what the kernel writes: it is to be what the reference expects, all of it and nothing else. Throws
+// what the kernel throws.
+inline std::string check(const Operation& op, const Implementation& implementation, const void* args,
+                         const Arguments& inputs) {
   const auto expected = op.expected(args, inputs);
-  ASSERT_EQ(expected.size(), op.codelet->buffers());
   auto buffers = make_buffers(op, inputs, expected);
   implementation.call(args, buffers);
-  ASSERT_NO_THROW(rethrow_kernel_error());
+  rethrow_kernel_error();
   for (std::size_t i = 0; i < buffers.size(); ++i) {
-    SCOPED_TRACE("buffer " + std::to_string(i));
+    const std::string buffer = "buffer " + std::to_string(i) + ": ";
     if (writes(op, i)) {
-      expect_matches(buffers[i], expected[i]);
-      EXPECT_TRUE(buffers[i].guards_unchanged()) << "written beside the part that the shape uses";
-    } else {
-      EXPECT_TRUE(buffers[i].unchanged()) << "changed, though it is for reading only";
+      if (const std::string wrong = difference(buffers[i], expected[i]); !wrong.empty()) return buffer + wrong;
+      if (!buffers[i].guards_unchanged()) return buffer + "written beside the part that the shape uses";
+    } else if (!buffers[i].unchanged()) {
+      return buffer + "changed, though it is for reading only";
     }
   }
+  return "";
 }
 
 // Central differences with this step, in double. Their error: from rounding about 1e-16 x (sum of absolute terms: 100)
@@ -248,8 +252,8 @@ inline std::optional<Values> central_differences(const Operation& op, const void
   return derivative;
 }
 
-// The kernel's gradients are the derivatives of op.scalar.
-inline void check_gradient(const Operation& op, const Implementation& implementation, const Case& c) {
+// What is wrong with the kernel's gradients: they are to be the derivatives of op.scalar.
+inline std::string check_gradient(const Operation& op, const Implementation& implementation, const Case& c) {
   for (std::size_t seed = 1; seed <= 100; ++seed) {
     Random random(seed, Random::Grain::fine);
     const Arguments inputs = op.inputs(c.args.get(), random);
@@ -262,19 +266,18 @@ inline void check_gradient(const Operation& op, const Implementation& implementa
     const auto expected = op.expected(c.args.get(), inputs);
     auto buffers = make_buffers(op, inputs, expected);
     implementation.call(c.args.get(), buffers);
-    ASSERT_NO_THROW(rethrow_kernel_error());
+    rethrow_kernel_error();
     for (std::size_t i = 0; i < derivatives.size(); ++i) {
       const std::size_t gradient = op.derivatives[i].gradient;
-      SCOPED_TRACE("buffer " + std::to_string(gradient) + " against finite differences");
-      ASSERT_EQ(derivatives[i].size(), expected[gradient].size());
       Results differences;
       for (std::size_t k = 0; k < derivatives[i].size(); ++k)
-        differences.push_back({derivatives[i][k], expected[gradient][k].tolerance + kDifferenceError});
-      expect_matches(buffers[gradient], differences);
+        differences.push_back({derivatives[i][k], expected[gradient].at(k).tolerance + kDifferenceError});
+      if (const std::string wrong = difference(buffers[gradient], differences); !wrong.empty())
+        return "buffer " + std::to_string(gradient) + " against finite differences: " + wrong;
     }
-    return;
+    return "";
   }
-  FAIL() << "every seed puts the inputs of " << c.name << " next to a kink";
+  return "every seed puts the inputs next to a kink";
 }
 
-}  // namespace prorata::test
+}  // namespace prorata::selftest

@@ -1,6 +1,6 @@
-#include "tests/codelets/implementations.h"
+#include "codelets/selftest/implementations.h"
 
-namespace prorata::test {
+namespace prorata::selftest {
 namespace {
 
 // With vector interfaces filled as StarPU would, from `fill(buffer)`.
@@ -186,4 +186,4 @@ std::vector<Implementation> implementations_of(const Codelet& codelet) {
   return all;
 }
 
-}  // namespace prorata::test
+}  // namespace prorata::selftest

@@ -5,8 +5,8 @@
 // where the entry says of what it is the gradient. A codelet without an entry makes a test fail.
 #pragma once
 
-#include "tests/codelets/harness.h"
-#include "tests/codelets/shapes.h"
+#include "codelets/selftest/harness.h"
+#include "codelets/selftest/shapes.h"
 
 #include <array>
 #include <cstring>
@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace prorata::test {
+namespace prorata::selftest {
 
 using enum Element;
 
@@ -296,4 +296,4 @@ inline const std::vector<Operation>& operations() {
   return all;
 }
 
-}  // namespace prorata::test
+}  // namespace prorata::selftest

@@ -1,4 +1,4 @@
-#include "tests/codelets/reference.h"
+#include "codelets/selftest/reference.h"
 
 #include <algorithm>
 #include <cfloat>
