@@ -237,13 +237,14 @@ TEST_F(Policy, StartsNoGroupBeforeTheWorkersPreviousOneHasFinished) {
 // As the updates of a device's mini-batch, which CPU workers make.
 TEST_F(Policy, AGroupDoesNotWaitForTasksThatItsWorkerCannotRun) {
   start(2);
-  static std::atomic<bool> second_began;
+  static std::atomic<bool> blocked, second_began;
   static std::atomic<int> left_on;
-  second_began = false;
+  blocked = second_began = false;
   left_on = -1;
   starpu_codelet blocker, others, second;
   for (starpu_codelet* c : {&blocker, &others, &second}) starpu_codelet_init(c);
   blocker.cpu_funcs[0] = [](void*[], void*) {  // keeps worker 1 until the second group has begun; 10 s at most
+    blocked = true;
     for (int ms = 0; ms < 10'000 && !second_began; ++ms) starpu_sleep(1e-3F);
   };
   others.cpu_funcs[0] = [](void*[], void*) { left_on = starpu_worker_get_id(); };
@@ -259,6 +260,7 @@ TEST_F(Policy, AGroupDoesNotWaitForTasksThatItsWorkerCannotRun) {
   blocking->execute_on_a_specific_worker = 1;
   blocking->workerid = 1;
   ASSERT_EQ(starpu_task_submit(blocking), 0);
+  while (!blocked) starpu_sleep(1e-3F);  // else worker 1 might run what leaves its group first
   starpu_task* first = task(g.ran[0], 0);
   first->sched_data = &g.tags[0];
   starpu_task* leaves = starpu_task_create();
