@@ -103,12 +103,20 @@ void use_emulated_models(const std::vector<std::pair<int, double>>& slowdown) {
   ::setenv("STARPU_HOSTNAME", host.c_str(), 1);
 }
 
+// "0, 1": devices may have numbers before theirs.
+std::string cpu_workers() {
+  std::string list;
+  for (int w = 0; w < static_cast<int>(starpu_worker_get_count()); ++w)
+    if (starpu_worker_get_type(w) == STARPU_CPU_WORKER) list += (list.empty() ? "" : ", ") + std::to_string(w);
+  return list.empty() ? "none" : list;
+}
+
 void apply_slowdown(const std::vector<std::pair<int, double>>& slowdown) {
   for (const auto& [worker, factor] : slowdown) {
     if (worker < 0 || worker >= static_cast<int>(starpu_worker_get_count()) ||
         starpu_worker_get_type(worker) != STARPU_CPU_WORKER)
-      throw InputError("--slowdown: there is no CPU worker " + std::to_string(worker) + "; CPU workers are 0 to " +
-                       std::to_string(static_cast<int>(starpu_cpu_worker_get_count()) - 1) + " ('prorata devices')");
+      throw InputError("--slowdown: worker " + std::to_string(worker) + " is no CPU worker; CPU workers are " +
+                       cpu_workers() + " ('prorata devices')");
     set_cpu_slowdown(worker, factor);
   }
 }
