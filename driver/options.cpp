@@ -79,6 +79,12 @@ CLI::App* add_subcommand(CLI::App& app, const char* name, const char* what, Comm
   return sub;
 }
 
+// --NAME, --no-NAME, or neither. (CLI11's own flags turn an optional that nobody gave into false.)
+void add_yes_or_no(CLI::App* sub, const std::string& name, std::optional<bool>& chosen, const std::string& what) {
+  sub->add_flag_function(
+      "--" + name + ",!--no-" + name, [&chosen](std::int64_t count) { chosen = count > 0; }, what);
+}
+
 CLI::Option* add_model(CLI::App* sub, std::string& model) {
   return sub->add_option("--model", model, "A network of the zoo (mlp, lenet5), or the path of a TOML file")
       ->type_name("NAME|FILE");
@@ -213,8 +219,8 @@ void add_training(CLI::App* sub, TrainOptions& o) {
       ->check(between(0, 1000))
       ->capture_default_str()
       ->type_name("X");
-  sub->add_flag(
-      "--momentum-correction,!--no-momentum-correction", o.momentum_correction,
+  add_yes_or_no(
+      sub, "momentum-correction", o.momentum_correction,
       "Lower the momentum by what asynchrony adds to it (Mitliagkas et al. 2016); default: from three workers on");
   sub->add_option("--round", o.round, "Mini-batches that are dealt at a time; default: 8 a worker")
       ->check(CLI::Range(1, 1000000))
@@ -222,7 +228,7 @@ void add_training(CLI::App* sub, TrainOptions& o) {
   sub->add_option("--replicas", o.replicas, "Mini-batches in flight; default: one a CPU worker, two a device")
       ->check(CLI::Range(1, 4096))
       ->type_name("N");
-  sub->add_flag("--deterministic,!--no-deterministic", o.deterministic,
+  add_yes_or_no(sub, "deterministic", o.deterministic,
                 "Use the first implementation of every operation rather than the fastest, so that a run with one "
                 "worker gives the same bits each time; default: with one worker");
   sub->option_defaults()->group("Options");

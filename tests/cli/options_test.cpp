@@ -106,6 +106,30 @@ TEST_F(Program, TakesEachTrainingOptionIntoTheSummary) {
   EXPECT_EQ(s["minibatches"], 2 * 6000 / 50);
 }
 
+// What nobody gave depends on the run.
+TEST_F(Program, ChoosesDeterminismAndMomentumByTheWorkers) {
+  struct Case {
+    Words options;
+    const char* cpus;
+    bool deterministic;
+    double momentum;
+  };
+  for (const Case& c : std::vector<Case>{{{}, "1", true, 0.9},
+                                         {{}, "3", false, 0.7},
+                                         {{"--consistency", "bsp"}, "3", true, 0.9},
+                                         {{"--no-momentum-correction"}, "3", false, 0.9},
+                                         {{"--momentum-correction"}, "2", false, 0.8},
+                                         {{"--deterministic"}, "2", true, 0.9},
+                                         {{"--no-deterministic"}, "1", false, 0.9}}) {
+    Words options = {"--epochs", "1", "--momentum", "0.9", "--overwrite"};
+    options.insert(options.end(), c.options.begin(), c.options.end());
+    const Output o = train(options, {{"STARPU_NCPU", c.cpus}});
+    ASSERT_EQ(o.code, 0) << o.err;
+    EXPECT_EQ(summary()["deterministic"], c.deterministic) << ::testing::PrintToString(options);
+    EXPECT_NEAR(summary()["effective_momentum"], c.momentum, 1e-9) << ::testing::PrintToString(options);
+  }
+}
+
 TEST_F(Program, TakesOptionsFromAFileAndTheCommandLineWins) {
   write("run.toml", "epochs = 2\nlr = 0.5\nseed = 4\n[train]\nbatch = 100\nno-such-thing-elsewhere = false\n");
   expect_refused(train({"--config", "run.toml"}), {"run.toml:6", "no-such-thing-elsewhere"});
