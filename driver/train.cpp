@@ -172,6 +172,7 @@ class TrainingRun {
                     .round = options_.round,
                     .record = [this](const MinibatchResult& m) { return record(m); }};
     reset_cpu_busy_seconds();
+    take_traffic();  // what came before is not training's
     interval_start_ = epoch_start_ = starpu_timing_now() * 1e-6;
     trainer_.run(
         pass, [] { return StopSignal::caught() != 0; }, [this] { tick(); });
@@ -180,6 +181,7 @@ class TrainingRun {
     summary_.wall_seconds += epoch_seconds_;
     for (WorkerSummary& w : summary_.workers)
       if (w.kind == "cpu") w.busy_seconds += cpu_busy_seconds(w.id);
+    add_traffic(summary_.transfers, take_traffic());
     summary_.train_loss = epoch_tally_.mean_loss();
     const std::vector<Round> rounds = policy_report(0).rounds;
     summary_.rounds.insert(summary_.rounds.end(), rounds.begin(), rounds.end());

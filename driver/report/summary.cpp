@@ -135,6 +135,9 @@ Json Summary::json() const {
   for (const Round& r : rounds)
     dealt.push_back(
         {{"shares", r.shares}, {"expected_seconds", r.expected_seconds}, {"measured_seconds", r.measured_seconds}});
+  Json& moved = root["transfers"] = Json::array();
+  for (const Traffic& t : transfers)
+    moved.push_back({{"from", t.from}, {"to", t.to}, {"bytes", t.bytes}, {"transfers", t.transfers}});
   root["starpu_version"] = starpu_version();
   root["host"] = host_json();
   return root;
@@ -171,6 +174,25 @@ std::string Summary::text() const {
                      w.kind == "cpu" ? fmt::format("  busy {:3.0f} %", 100 * rate(w.busy_seconds, wall_seconds)) : "",
                      w.staleness.mean(), too_slow(w) ? "  (too slow to help: no share)" : "",
                      w.slowdown > 1 ? fmt::format("  (emulated: slowed {:g}x)", w.slowdown) : ""));
+  return out + transfers_text();
+}
+
+// Of each memory node that is no CPU worker's: what one of its mini-batches moved.
+std::string Summary::transfers_text() const {
+  std::map<int, double> minibatches_of;
+  for (const WorkerSummary& w : workers)
+    if (w.memory_node != 0) minibatches_of[w.memory_node] += static_cast<double>(w.minibatches);
+  std::string out;
+  for (const auto& [node, count] : minibatches_of) {
+    if (count == 0) continue;
+    double in = 0, back = 0;
+    for (const Traffic& t : transfers) {
+      if (t.to == node) in += static_cast<double>(t.bytes);
+      if (t.from == node) back += static_cast<double>(t.bytes);
+    }
+    out += fmt::format("  memory node {}  {:.0f} bytes to it and {:.0f} back for each of its mini-batches\n", node,
+                       in / count, back / count);
+  }
   return out;
 }
 

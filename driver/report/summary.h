@@ -1,6 +1,7 @@
 // The result of a run: summary.json, and what a person reads at the end. Names are a contract: see docs/cli.md.
 #pragma once
 
+#include "driver/report/traffic.h"
 #include "models/replica.h"
 #include "scheduler/ledger.h"
 
@@ -65,6 +66,7 @@ struct Summary {
   std::string stopped_by;  // "": it ran to the end; a signal's name, "divergence" or "error" otherwise
   std::vector<WorkerSummary> workers;
   std::vector<Round> rounds;
+  std::vector<Traffic> transfers;  // of training only
 
   explicit Summary();  // fills in the workers; StarPU must be running
   void add(const MinibatchResult& minibatch);
@@ -73,6 +75,7 @@ struct Summary {
   std::string text() const;  // some lines for a person
 
  private:
+  std::string transfers_text() const;
   bool too_slow(const WorkerSummary& worker) const;
 };
 

@@ -64,6 +64,19 @@ TEST_F(Device, TrainsBesideACpuWorker) {
   EXPECT_GE(worker("opencl")["minibatches"], 80);
   EXPECT_GE(worker("cpu")["minibatches"], 80);
   EXPECT_NE(worker("opencl")["memory_node"], worker("cpu")["memory_node"]);
+
+  // No more travels than has to: docs/devices.md.
+  const std::uint64_t minibatches = worker("opencl")["minibatches"], once = s["parameters"].get<std::uint64_t>() * 4;
+  constexpr std::uint64_t kScore = 8;
+  for (const auto& t : s["transfers"]) {
+    const std::uint64_t bytes = t["bytes"];
+    if (t["from"] == 0) {
+      EXPECT_LE(bytes, minibatches * once);
+    } else {
+      EXPECT_EQ(bytes, minibatches * (once + kScore));
+    }
+  }
+  EXPECT_EQ(s["transfers"].size(), 2u);
 }
 
 TEST_F(Device, TrainsAloneAndItsParametersAreWhatTheCheckpointHas) {
@@ -71,6 +84,9 @@ TEST_F(Device, TrainsAloneAndItsParametersAreWhatTheCheckpointHas) {
   const auto s = summary();
   ASSERT_EQ(s["workers"].size(), 1u);
   EXPECT_EQ(s["workers"][0]["kind"], "opencl");
+  for (const auto& t : s["transfers"]) {
+    if (t["from"] == 0) EXPECT_LE(t["bytes"], s["parameters"].get<std::uint64_t>() * 4);
+  }
   // On a CPU worker, from the file.
   const Output o = run({"eval", "--model", "small.toml", "--dataset", "synthetic", "--checkpoint", "run", "--json"});
   ASSERT_EQ(o.code, 0) << o.err;

@@ -1,0 +1,29 @@
+#include "driver/report/traffic.h"
+
+#include <starpu.h>
+
+namespace prorata {
+
+std::vector<Traffic> take_traffic() {
+  std::vector<Traffic> all;
+  for (int bus = 0; bus < starpu_bus_get_count(); ++bus) {
+    starpu_profiling_bus_info info{};
+    starpu_bus_get_profiling_info(bus, &info);  // and begins to count anew
+    all.push_back({starpu_bus_get_src(bus), starpu_bus_get_dst(bus), static_cast<std::uint64_t>(info.transferred_bytes),
+                   static_cast<std::uint64_t>(info.transfer_count)});
+  }
+  return all;
+}
+
+void add_traffic(std::vector<Traffic>& sum, const std::vector<Traffic>& more) {
+  if (sum.empty()) {
+    sum = more;
+    return;
+  }
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    sum[i].bytes += more[i].bytes;
+    sum[i].transfers += more[i].transfers;
+  }
+}
+
+}  // namespace prorata
