@@ -1,5 +1,5 @@
 // `prorata eval`: accuracy and loss of a checkpoint on a data set's test split.
-#include "driver/device_memory.h"
+#include "driver/device_check.h"
 #include "driver/evaluation.h"
 #include "driver/exit_code.h"
 #include "driver/options.h"

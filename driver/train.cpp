@@ -2,7 +2,7 @@
 #include "codelets/backend/cpu_worker.h"
 #include "codelets/codelet.h"
 #include "driver/data/dataset.h"
-#include "driver/device_memory.h"
+#include "driver/device_check.h"
 #include "driver/evaluation.h"
 #include "driver/exit_code.h"
 #include "driver/options.h"
@@ -124,7 +124,7 @@ class TrainingRun {
         train_(data.train),
         progress_(Progress::choose(options.progress, options.common.quiet)) {
     order_.resize(data.train.size());
-    warm_up_devices(network_, train_.source(), std::min(summary_.batch, trainer_.replica(0).batch()));
+    try_devices(network_, train_.source(), std::min(summary_.batch, trainer_.replica(0).batch()));
     price();
     const std::int64_t all = minibatches_of_epoch() * summary.epochs_wanted;
     summary.lr_warmup = options.lr_warmup.value_or(default_warmup(all));

@@ -237,24 +237,6 @@ std::size_t Trainer::overlapping() const {
   return options_.consistency == Consistency::ssp ? std::min<std::size_t>(most, options_.staleness + 1) : most;
 }
 
-void warm_up_devices(Network& network, const DataSource& data, std::int32_t batch) {
-  const std::vector<std::uint32_t> indices(static_cast<std::size_t>(batch));  // one sample, many times
-  for (unsigned w = 0; w < starpu_worker_get_count(); ++w) {
-    if (starpu_worker_get_type(static_cast<int>(w)) == STARPU_CPU_WORKER) continue;
-    Replica replica(
-        network, batch, Overlap::possible, [](Replica&) {}, Update::later);
-    const TaskList list = replica.training_tasks(data, indices);
-    if (!starpu_worker_can_execute_task_first_impl(w, list.tasks().front(), nullptr)) continue;
-    for (starpu_task* task : list.tasks()) {
-      task->execute_on_a_specific_worker = 1;
-      task->workerid = w;
-      submit_task(task);
-    }
-    starpu_task_wait_for_all();
-  }
-  rethrow_kernel_error();
-}
-
 double corrected_momentum(double wanted, std::size_t overlapping) {
   return std::max(0.0, 1 - static_cast<double>(overlapping) * (1 - wanted));
 }

@@ -108,10 +108,6 @@ class Trainer {
   std::exception_ptr error_;
 };
 
-// Has each device compute the gradient of one mini-batch, which nobody uses: its compiler, its libraries and the data
-// set's way there take from a tenth of a second to several, and the first real gradient would be that stale.
-void warm_up_devices(Network& network, const DataSource& data, std::int32_t batch);
-
 // The largest mini-batch, of at most `wanted` samples, for each of `replicas` in a memory that has `room` bytes for
 // them, where a replica needs `fixed` bytes, and `per_sample` a sample. 0: not even for one sample.
 std::uint32_t largest_batch(double room, std::size_t replicas, double fixed, double per_sample, std::uint32_t wanted);

@@ -23,4 +23,14 @@ void shutdown_device_workers() {
 #endif
 }
 
+std::optional<std::size_t> free_device_memory([[maybe_unused]] int worker) {
+#if defined(PRORATA_CUDA)
+  std::size_t unused = 0, total = 0;
+  if (starpu_worker_get_type(worker) == STARPU_CUDA_WORKER &&
+      cudaSetDevice(starpu_worker_get_devid(worker)) == cudaSuccess && cudaMemGetInfo(&unused, &total) == cudaSuccess)
+    return unused;
+#endif
+  return std::nullopt;
+}
+
 }  // namespace prorata
