@@ -349,8 +349,7 @@ CLI::App* add_devices(CLI::App& app, DevicesOptions& o) {
 }
 
 CLI::App* add_selftest(CLI::App& app, SelftestOptions& o) {
-  return add_subcommand(app, "selftest", "Hold every operation, on every kind of device here, against a reference",
-                        o.common);
+  return add_subcommand(app, "selftest", "Hold every operation, on every device here, against a reference", o.common);
 }
 
 }  // namespace prorata

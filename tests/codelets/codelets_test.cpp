@@ -102,29 +102,37 @@ TEST(Codelets, HaveEachOneEntryInTheTable) {
 
 // --- What StarPU sees of a codelet ---
 
+// `declared` is what StarPU has for a kind of worker, and no more, under names of their own.
+template <class Implementations, class Functions>
+void expect_told(const Codelet& c, starpu_worker_archtype kind, const Implementations& declared,
+                 const Functions& functions) {
+  EXPECT_FALSE(declared.empty());
+  ASSERT_EQ(c.implementations(kind).size(), declared.size());
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < declared.size(); ++i) {
+    EXPECT_EQ(functions[i], declared[i].run);
+    EXPECT_EQ(c.implementations(kind)[i], declared[i].name);
+    names.insert(declared[i].name);
+  }
+  EXPECT_EQ(names.size(), declared.size()) << "two implementations of one name";
+  for (std::size_t i = declared.size(); i < STARPU_MAXIMPLEMENTATIONS; ++i) EXPECT_EQ(functions[i], nullptr);
+}
+
 TEST(Codelets, TellStarPUWhatTheyDeclare) {
   for (const Codelet* c : Codelet::all()) {
     SCOPED_TRACE(c->name());
-    ASSERT_FALSE(c->cpu().empty());
-    std::set<std::string> names;
-    for (std::size_t i = 0; i < c->cpu().size(); ++i) {
-      EXPECT_EQ(c->starpu()->cpu_funcs[i], c->cpu()[i].run);
-      names.insert(c->cpu()[i].name);
-    }
-    EXPECT_EQ(names.size(), c->cpu().size()) << "two implementations of one name";
-    for (std::size_t i = c->cpu().size(); i < STARPU_MAXIMPLEMENTATIONS; ++i)
-      EXPECT_EQ(c->starpu()->cpu_funcs[i], nullptr);
+    expect_told(*c, STARPU_CPU_WORKER, c->cpu(), c->starpu()->cpu_funcs);
     EXPECT_EQ(c->starpu()->name, c->name());
     std::uint32_t where = STARPU_CPU;
 #if defined(PRORATA_OPENCL)
     where |= STARPU_OPENCL;
-    EXPECT_NE(c->starpu()->opencl_funcs[0], nullptr);
-    EXPECT_EQ(c->starpu()->opencl_flags[0], STARPU_OPENCL_ASYNC);
+    expect_told(*c, STARPU_OPENCL_WORKER, c->devices().opencl, c->starpu()->opencl_funcs);
+    for (char flag : c->starpu()->opencl_flags) EXPECT_EQ(flag, STARPU_OPENCL_ASYNC);
 #endif
 #if defined(PRORATA_CUDA)
     where |= STARPU_CUDA;
-    EXPECT_NE(c->starpu()->cuda_funcs[0], nullptr);
-    EXPECT_EQ(c->starpu()->cuda_flags[0], STARPU_CUDA_ASYNC);
+    expect_told(*c, STARPU_CUDA_WORKER, c->devices().cuda, c->starpu()->cuda_funcs);
+    for (char flag : c->starpu()->cuda_flags) EXPECT_EQ(flag, STARPU_CUDA_ASYNC);
 #endif
     EXPECT_EQ(c->starpu()->where, where);
   }
