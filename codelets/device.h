@@ -30,6 +30,7 @@
 #include "codelets/backend/cuda.h"
 #endif
 
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -85,7 +86,9 @@ DeviceImplementation<Device> implementation(const char* name) {
 
 }  // namespace detail
 
-template <class Operation>
+// `Cudnn`: the same operation as a function run(Cuda&, args, arrays...) that uses cuDNN, a further implementation; not
+// looked at where cuDNN is not built in.
+template <class Operation, class Cudnn = void>
 DeviceImplementations on_devices() {
   DeviceImplementations all;
   all.in_order = {detail::implementation<InOrder, &Operation::template run<InOrder>>("in_order")};
@@ -94,6 +97,9 @@ DeviceImplementations on_devices() {
 #endif
 #if defined(PRORATA_CUDA)
   all.cuda = {detail::implementation<Cuda, &Operation::template run<Cuda>>("cuda")};
+#endif
+#if defined(PRORATA_CUDNN)
+  if constexpr (!std::is_void_v<Cudnn>) all.cuda.push_back(detail::implementation<Cuda, &Cudnn::run>("cudnn"));
 #endif
   return all;
 }

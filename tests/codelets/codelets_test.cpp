@@ -277,6 +277,20 @@ TEST(Diverged, DensePassesNotANumberOnToWhatDependsOnIt) {
     }
 }
 
+TEST(Diverged, ConvolutionPassesNotANumberOnToWhatDependsOnIt) {
+  constexpr std::size_t kWeights = 4 * 3 * 3 * 3;
+  const std::pair<std::size_t, std::size_t> sources[] = {{0, (5 + 2) * 6 * 3}, {1, 30}, {1, kWeights + 2}};
+  for (auto [buffer, place] : sources)  // of the input, the weights and the biases
+    for (std::int32_t relu : {0, 1}) {
+      const Conv2dArgs args{{2, 5, 6, 3, 4, 3, 1, 0, relu}};
+      Random random(1, Random::Grain::fine);
+      Arguments in = operation(conv2d_forward).inputs(&args, random);
+      in[buffer][place] = kNaN;
+      for (const Implementation& i : present(conv2d_forward))
+        EXPECT_EQ(check(operation(conv2d_forward), i, &args, in), "") << i.name;
+    }
+}
+
 TEST(Diverged, ReluPassesNotANumberOn) {
   const ReluArgs args{{2, 3}};
   for (const Implementation& i : present(relu_forward))
