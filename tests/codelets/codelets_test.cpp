@@ -2,6 +2,9 @@
 // StarPU and the user see of a codelet besides its numbers. To add an operation, see operations.h.
 #include "codelets/backend/cpu_worker.h"
 #include "codelets/backend/gemm.h"
+#if defined(PRORATA_CUDNN)
+#include "codelets/backend/cudnn.h"
+#endif
 #include "codelets/selftest/implementations.h"
 #include "codelets/selftest/operations.h"
 
@@ -413,6 +416,30 @@ TEST(Gemm, MultipliesWhicheverIsTransposed) {
         }
     }
 }
+
+#if defined(PRORATA_CUDNN)
+// Else the table's rows for cuDNN would be about our own implementation, which stands in for it.
+TEST(Cudnn, HasAnAlgorithmForUsualConvolutions) {
+  int gpus = 0;
+  if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) GTEST_SKIP() << "this machine has no CUDA device";
+  constexpr std::size_t kRoom = std::size_t{1} << 20;
+  std::array<float*, 3> array{};
+  for (float*& a : array) ASSERT_EQ(cudaMalloc(&a, kRoom * sizeof(float)), cudaSuccess);
+  const auto [x, weights, y] = array;
+  Cuda device(nullptr);
+  for (const Conv2dShape& s : {Conv2dShape{8, 28, 28, 1, 6, 5, 1, 2, 1},
+                               {8, 14, 14, 6, 16, 5, 1, 0, 1},
+                               {4, 32, 32, 3, 64, 3, 1, 1, 1},
+                               {4, 16, 16, 64, 128, 3, 2, 1, 0}}) {
+    ASSERT_LE(s.outputs(), kRoom);
+    EXPECT_TRUE(device.cudnn().forward(device, s, x, weights, y)) << s.height;
+    EXPECT_TRUE(device.cudnn().backward_data(device, s, weights, y, x)) << s.height;
+    EXPECT_TRUE(device.cudnn().backward_weights(device, s, x, y, weights)) << s.height;
+  }
+  device.finish();
+  for (float* a : array) cudaFree(a);
+}
+#endif
 
 TEST(CpuWorkerClock, LeavesThreadsAloneThatAreNoWorkers) {
   reset_cpu_busy_seconds();
