@@ -211,7 +211,7 @@ class CompareSession {
       if (comparison_.training.is_null() && !run.alone)
         for (const char* name :
              {"version", "model", "parameters", "dataset", "epochs_wanted", "batch", "optimizer", "learning_rate",
-              "lr_schedule", "lr_warmup", "momentum", "weight_decay", "consistency", "starpu_version", "host"})
+              "lr_schedule", "lr_warmup", "momentum", "weight_decay", "consistency", "tf32", "starpu_version", "host"})
           comparison_.training[name] = summary.at(name);
       return "";
     } catch (const nlohmann::json::exception& e) {

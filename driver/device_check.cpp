@@ -25,6 +25,29 @@ std::string name_of(unsigned worker) {
   return name;
 }
 
+// Of the implementations that the task with most of them has on the worker.
+unsigned implementations_on(unsigned worker, const TaskList& list) {
+  const auto has = [&](unsigned i) {
+    return std::any_of(list.tasks().begin(), list.tasks().end(),
+                       [&](starpu_task* task) { return starpu_worker_can_execute_task(worker, task, i) != 0; });
+  };
+  unsigned count = 0;
+  while (count < STARPU_MAXIMPLEMENTATIONS && has(count)) ++count;
+  return count;
+}
+
+// Runs the tasks on the worker, by their implementation of this number where they have one, and waits for them.
+void run_on(unsigned worker, const TaskList& list, unsigned implementation) {
+  for (starpu_task* task : list.tasks()) {
+    task->execute_on_a_specific_worker = 1;
+    task->workerid = worker;
+    if (starpu_worker_can_execute_task(worker, task, implementation))
+      starpu_task_set_implementation(task, implementation);
+    submit_task(task);
+  }
+  starpu_task_wait_for_all();
+}
+
 std::string mebibytes(std::size_t bytes) { return std::to_string((bytes >> 20) + 1) + " MiB"; }
 
 // Of the memory of the worker's device; none where it has no bound, or is main memory.
@@ -72,16 +95,16 @@ void try_devices(Network& network, const DataSource& data, std::int32_t batch) {
   for (unsigned w = 0; w < workers; ++w) {
     Replica replica(
         network, batch, Overlap::possible, [](Replica&) {}, Update::later);
-    const TaskList list = replica.training_tasks(data, indices);
-    if (!starpu_worker_can_execute_task_first_impl(w, list.tasks().front(), nullptr)) continue;
-    ++able;
-    if (!is_device(w)) continue;
-    for (starpu_task* task : list.tasks()) {
-      task->execute_on_a_specific_worker = 1;
-      task->workerid = w;
-      submit_task(task);
+    unsigned implementations = 0;
+    {
+      const TaskList list = replica.training_tasks(data, indices);
+      if (!starpu_worker_can_execute_task_first_impl(w, list.tasks().front(), nullptr)) continue;
+      ++able;
+      if (!is_device(w)) continue;
+      implementations = implementations_on(w, list);
+      run_on(w, list, 0);
     }
-    starpu_task_wait_for_all();
+    for (unsigned i = 1; i < implementations; ++i) run_on(w, replica.training_tasks(data, indices), i);
     try {
       rethrow_kernel_error();
     } catch (const std::exception& e) {

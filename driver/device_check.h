@@ -19,9 +19,9 @@ std::size_t device_bytes(const Network& network, const Dataset& data, std::int32
 // where nobody is left.
 void leave_out_devices_without_room(const Network& network, const Dataset& data, std::int32_t batch);
 
-// Has each device compute the gradient of one mini-batch, which nobody uses. Its compiler, its libraries, its working
-// memory and the data set's way there take from a tenth of a second to several, and the first real gradient would be
-// that stale. A device that fails at it is left out. std::runtime_error where nobody is left.
+// Has each device compute the gradient of one mini-batch, by each implementation, which nobody uses. Its compiler, its
+// libraries, its working memory and the data set's way there take from a tenth of a second to several, and the first
+// real gradient would be that stale. A device that fails at it is left out. std::runtime_error where nobody is left.
 void try_devices(Network& network, const DataSource& data, std::int32_t batch);
 
 }  // namespace prorata

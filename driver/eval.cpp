@@ -33,7 +33,7 @@ int run_eval(const EvalOptions& o) {
   const fs::path file = parameter_file(o.checkpoint);
   const NetworkSpec spec = read_network_spec(find_network(o.data.model));
   const Dataset data = load_dataset(o.data.dataset, o.data.data, spec, 1);
-  const Runtime runtime({.verbose = o.common.verbose, .slowdown = {}});
+  const Runtime runtime({.verbose = o.common.verbose, .slowdown = {}, .tf32 = o.tf32});
   const StopSignal stop;
   Network network(spec, 0);
   read_parameters(network, file);
@@ -51,7 +51,8 @@ int run_eval(const EvalOptions& o) {
                                         {"checkpoint", file.string()},
                                         {"samples", score.samples},
                                         {"test_loss", std::isfinite(score.loss) ? nlohmann::json(score.loss) : nullptr},
-                                        {"test_accuracy", score.accuracy}}
+                                        {"test_accuracy", score.accuracy},
+                                        {"tf32", runtime.tf32()}}
                      .dump(2)
               << std::endl;
   else

@@ -97,6 +97,11 @@ void add_slowdown(CLI::App* sub, std::vector<std::pair<int, double>>& slowdown) 
       ->type_name("W:F[,W:F]");
 }
 
+void add_tf32(CLI::App* sub, bool& tf32) {
+  sub->add_flag("--tf32", tf32,
+                "Let CUDA devices round the factors of products to 10 bits (TensorFloat-32), which is faster");
+}
+
 void add_batches(CLI::App* sub, std::vector<std::int32_t>& batches, const char* what) {
   sub->add_option_function<std::string>(
          "--batches", [&batches](const std::string& text) { batches = parse_batches(text); }, what)
@@ -231,6 +236,7 @@ void add_training(CLI::App* sub, TrainOptions& o) {
   add_yes_or_no(sub, "deterministic", o.deterministic,
                 "Use the first implementation of every operation rather than the fastest, so that a run with one "
                 "worker gives the same bits each time; default: with one worker");
+  add_tf32(sub, o.tf32);
   sub->option_defaults()->group("Options");
 }
 
@@ -315,6 +321,7 @@ CLI::App* add_eval(CLI::App& app, EvalOptions& o) {
       ->check(CLI::Range(1, 65536))
       ->capture_default_str()
       ->type_name("N");
+  add_tf32(sub, o.tf32);
   sub->add_option("checkpoint,--checkpoint", o.checkpoint,
                   "A parameter file (safetensors), or a run directory that has one")
       ->type_name("PATH");
@@ -336,6 +343,7 @@ CLI::App* add_calibrate(CLI::App& app, CalibrateOptions& o) {
       ->type_name("X");
   sub->add_flag("--check", o.check, "Measure only the batch sizes whose models cannot be true");
   add_slowdown(sub, o.slowdown);
+  add_tf32(sub, o.tf32);
   return sub;
 }
 
@@ -345,12 +353,12 @@ CLI::App* add_devices(CLI::App& app, DevicesOptions& o) {
   add_model(sub, o.model);
   add_batches(sub, o.batches, "Batch sizes to show; default: those that were calibrated");
   add_slowdown(sub, o.slowdown);
+  add_tf32(sub, o.tf32);
   return sub;
 }
 
 CLI::App* add_selftest(CLI::App& app, SelftestOptions& o) {
-  return add_subcommand(app, "selftest", "Hold every operation, on every kind of device here, against a reference",
-                        o.common);
+  return add_subcommand(app, "selftest", "Hold every operation, on every device here, against a reference", o.common);
 }
 
 }  // namespace prorata

@@ -54,6 +54,7 @@ struct TrainOptions {
   std::uint32_t round = 0;                  // mini-batches a round; 0: 8 a worker
   std::optional<std::uint32_t> replicas;    // without a value: default_replicas()
   std::optional<bool> deterministic;        // without a value: with one worker
+  bool tf32 = false;
   std::vector<std::pair<int, double>> slowdown;
   std::optional<std::filesystem::path> out;
   bool overwrite = false;
@@ -80,6 +81,7 @@ struct EvalOptions {
   CommonOptions common;
   DataOptions data;
   std::int32_t batch = 256;
+  bool tf32 = false;
   std::filesystem::path checkpoint;
 };
 
@@ -91,6 +93,7 @@ struct CalibrateOptions {
   double precision = 0.01;            // to which a mini-batch's time is to be known
   bool check = false;                 // only what cannot be true
   std::vector<std::pair<int, double>> slowdown;
+  bool tf32 = false;
 };
 
 struct DevicesOptions {
@@ -98,6 +101,7 @@ struct DevicesOptions {
   std::string model;                  // empty: speeds are not asked for
   std::vector<std::int32_t> batches;  // ascending; empty: what was calibrated
   std::vector<std::pair<int, double>> slowdown;
+  bool tf32 = false;
 };
 
 struct SelftestOptions {

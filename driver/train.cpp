@@ -97,6 +97,7 @@ Summary describe_run(const TrainOptions& o, const NetworkSpec& spec, const Runti
   s.staleness_aware_lr = o.staleness_aware_lr;
   s.delay_compensation = o.delay_compensation;
   s.scheduler = runtime.scheduler();
+  s.tf32 = runtime.tf32();
   s.replicas = o.replicas.value_or(
       static_cast<std::uint32_t>(default_replicas(o.share == PRORATA_SIZE || o.consistency == Consistency::bsp)));
   if (o.consistency == Consistency::bsp && o.round) s.replicas = o.round;
@@ -308,8 +309,9 @@ int exit_code_of(const Summary& summary, const RunDirectory& out) {
 int run_train(const TrainOptions& o) {
   const NetworkSpec spec = read_network_spec(find_network(o.data.model));
   const Dataset data = load_dataset(o.data.dataset, o.data.data, spec, o.seed);
-  const Runtime runtime(
-      {.verbose = o.common.verbose, .slowdown = o.slowdown, .unlike_cpus = calibrated_unlike(spec.name)});
+  const Runtime runtime({.verbose = o.common.verbose, .slowdown = o.slowdown, .tf32 = o.tf32, .unlike_cpus = [&] {
+                           return calibrated_unlike(spec.name);
+                         }});
   Summary summary = describe_run(o, spec, runtime);
   RunDirectory out(o.out, spec.name, o.overwrite);
   const StopSignal stop;

@@ -4,11 +4,12 @@
 
 namespace prorata {
 
-void init_device_workers() {
+void init_device_workers([[maybe_unused]] bool tf32) {
 #if defined(PRORATA_OPENCL)
   init_opencl_workers();
 #endif
 #if defined(PRORATA_CUDA)
+  allow_tf32(tf32);
   init_cuda_workers();
 #endif
   rethrow_kernel_error();

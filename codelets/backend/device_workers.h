@@ -7,7 +7,8 @@
 namespace prorata {
 
 // Makes them ready, so that no task has to wait for a compiler: after starpu_init(). Throws what went wrong.
-void init_device_workers();
+// `tf32`: CUDA devices may round the factors of their products, see allow_tf32() in cuda.h.
+void init_device_workers(bool tf32);
 // Lets go of what they hold: before starpu_shutdown().
 void shutdown_device_workers();
 

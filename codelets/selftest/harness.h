@@ -201,9 +201,17 @@ inline std::vector<Buffer> make_buffers(const Operation& op, const Arguments& in
   return buffers;
 }
 
+// What a form of a codelet runs on.
+struct TestedDevice {
+  std::string kind;  // cpu; kernels: those of devices, on this thread; opencl, cuda
+  int number = 0;    // among those of its kind
+  std::string name;  // as its driver says; empty for what is no device
+};
+
 // A form of a codelet.
 struct Implementation {
   std::string name;
+  TestedDevice device;
   std::function<void(const void* args, std::vector<Buffer>&)> call;
   std::string missing;  // why it cannot run here; empty where it can
 };

@@ -111,6 +111,7 @@ Json Summary::json() const {
                {"scheduler", scheduler},
                {"replicas", replicas},
                {"deterministic", deterministic},
+               {"tf32", tf32},
                {"emulated", std::any_of(workers.begin(), workers.end(), [](auto& w) { return w.slowdown > 1; })}};
   Json& list = root["workers"] = Json::array();
   for (const WorkerSummary& w : workers) {

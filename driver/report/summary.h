@@ -56,7 +56,7 @@ struct Summary {
   bool staleness_aware_lr = false, momentum_correction = false;
   double delay_compensation = 0;
   std::uint32_t replicas = 0;
-  bool deterministic = false;
+  bool deterministic = false, tf32 = false;
   std::uint64_t parameters = 0;
   std::uint64_t minibatches = 0, samples = 0;
   double wall_seconds = 0;  // training only

@@ -9,34 +9,47 @@
 namespace prorata::test {
 namespace {
 
-TEST_F(Program, TestsItselfAndSaysWhatIsNotThere) {
+// Of all platforms; 0 where built without OpenCL.
+int opencl_devices() {
+  int all = 0;
+#if defined(PRORATA_OPENCL)
+  std::array<cl_platform_id, 16> platforms{};
+  cl_uint count = 0;
+  if (clGetPlatformIDs(platforms.size(), platforms.data(), &count) != CL_SUCCESS) return 0;
+  for (cl_uint p = 0; p < std::min<cl_uint>(count, platforms.size()); ++p)
+    if (cl_uint devices = 0; clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, 0, nullptr, &devices) == CL_SUCCESS)
+      all += static_cast<int>(devices);
+#endif
+  return all;
+}
+
+TEST_F(Program, TestsEveryDeviceAndSaysWhatIsNotThere) {
   const Output o = run({"selftest", "--json"});
   ASSERT_EQ(o.code, 0) << o.err;
   const auto result = nlohmann::json::parse(o.out);
   bool cpu = false;
+  int opencl = 0;
+  nlohmann::json kernels;
   for (const auto& d : result["devices"]) {
     cpu |= d["device"] == "cpu" && d["result"] == "right" && d["checks"] > 1000;
     EXPECT_EQ(d["result"] == "not tested", !d["reason"].get<std::string>().empty()) << d;
+    if (d["device"] == "opencl" && d["result"] != "not tested") {
+      EXPECT_EQ(d["number"], opencl++);
+      EXPECT_FALSE(d["name"].get<std::string>().empty()) << d;
+      EXPECT_EQ(d["checks"], kernels["checks"]) << "each device is tested as much as the kernels are";
+    }
+    if (d["device"] == "kernels") kernels = d;
   }
   EXPECT_TRUE(cpu) << o.out;
+  EXPECT_EQ(opencl, opencl_devices());
 }
 
 #if defined(PRORATA_OPENCL)
 
-bool has_opencl_device() {
-  std::array<cl_platform_id, 16> platforms{};
-  cl_uint count = 0;
-  if (clGetPlatformIDs(platforms.size(), platforms.data(), &count) != CL_SUCCESS) return false;
-  for (cl_uint p = 0; p < std::min<cl_uint>(count, platforms.size()); ++p)
-    if (cl_uint devices = 0; clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, 0, nullptr, &devices) == CL_SUCCESS)
-      return true;
-  return false;
-}
-
 class Device : public Program {
  protected:
   void SetUp() override {
-    if (!has_opencl_device()) GTEST_SKIP() << "this machine has no OpenCL device";
+    if (opencl_devices() == 0) GTEST_SKIP() << "this machine has no OpenCL device";
   }
 
   // With one OpenCL worker and as many CPU workers.
