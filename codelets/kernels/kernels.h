@@ -61,6 +61,23 @@ KERNEL(rectify_backward, int count, GLOBAL const float* y, GLOBAL const float* d
   FOR_EACH(i, count) dx[i] = y[i] > 0.0f ? dy[i] : 0.0f;
 }
 
+// y may be a or b.
+KERNEL(add, int count, int relu, GLOBAL const float* a, GLOBAL const float* b, GLOBAL float* y) {
+  FOR_EACH(i, count) {
+    const float v = a[i] + b[i];
+    y[i] = relu ? at_least(v, 0.0f) : v;
+  }
+}
+
+KERNEL(add_backward, int count, int relu, GLOBAL const float* y, GLOBAL const float* dy, GLOBAL float* da,
+       GLOBAL float* db) {
+  FOR_EACH(i, count) {
+    const float v = relu && !(y[i] > 0.0f) ? 0.0f : dy[i];
+    da[i] = v;
+    db[i] = v;
+  }
+}
+
 // columns[images * out_height * out_width, window * window * channels]: the windows of the images from `first` on, with
 // zeros where they reach over the edge. Each number of FOR_EACH copies `run` elements, a divisor of window * channels:
 // many where one thread does it all, for the places are then worked out once a run, and 1 where neighbours are to be
@@ -141,6 +158,39 @@ KERNEL(max_pool_spread, int batch, int height, int width, int channels, int out_
       }
     }
     dx[i] = sum;
+  }
+}
+
+// `share`: what an element of a window counts for.
+KERNEL(avg_pool, int batch, int height, int width, int channels, int out_height, int out_width, int window_height,
+       int window_width, int stride, float share, GLOBAL const float* x, GLOBAL float* y) {
+  FOR_EACH(i, batch * out_height * out_width * channels) {
+    const int c = i % channels, ow = i / channels % out_width, oh = i / channels / out_width % out_height;
+    const int n = i / channels / out_width / out_height;
+    GLOBAL const float* corner = x + (((LONG)n * height + oh * stride) * width + ow * stride) * channels + c;
+    float sum = 0.0f;
+    for (int kh = 0; kh < window_height; ++kh)
+      for (int kw = 0; kw < window_width; ++kw) sum += corner[((LONG)kh * width + kw) * channels];
+    y[i] = sum * share;
+  }
+}
+
+KERNEL(avg_pool_spread, int batch, int height, int width, int channels, int out_height, int out_width,
+       int window_height, int window_width, int stride, float share, GLOBAL const float* dy, GLOBAL float* dx) {
+  FOR_EACH(i, batch * height * width * channels) {
+    const int c = i % channels, w = i / channels % width, h = i / channels / width % height;
+    const int n = i / channels / width / height;
+    float sum = 0.0f;
+    for (int kh = 0; kh < window_height; ++kh) {
+      const int top = h - kh;
+      if (top < 0 || top % stride != 0 || top / stride >= out_height) continue;
+      for (int kw = 0; kw < window_width; ++kw) {
+        const int left = w - kw;
+        if (left < 0 || left % stride != 0 || left / stride >= out_width) continue;
+        sum += dy[(((LONG)n * out_height + top / stride) * out_width + left / stride) * channels + c];
+      }
+    }
+    dx[i] = sum * share;
   }
 }
 

@@ -76,7 +76,7 @@ struct Derivative {
   std::size_t variable, gradient;
 };
 
-// What the tests know of an operation: the members of Entry in operations.h, whatever its argument struct.
+// What the tests know of an operation: the members of Entry in entry.h, whatever its argument struct.
 struct Operation {
   const Codelet* codelet;
   std::vector<Element> elements;

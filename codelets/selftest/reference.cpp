@@ -1,4 +1,4 @@
-#include "codelets/selftest/reference.h"
+#include "codelets/selftest/reference_parts.h"
 
 #include <algorithm>
 #include <cfloat>
@@ -7,22 +7,6 @@
 
 namespace prorata::reference {
 namespace {
-
-Results expected(const std::vector<Sum>& sums) {
-  Results results;
-  for (const Sum& s : sums) results.push_back(s.expected());
-  return results;
-}
-
-std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
-
-// The places of a window of `window` along `extent` elements with `padding` more on either side.
-std::vector<std::int64_t> window_starts(std::int64_t extent, std::int64_t padding, std::int64_t window,
-                                        std::int64_t stride) {
-  std::vector<std::int64_t> starts;
-  for (std::int64_t at = -padding; at + window <= extent + padding; at += stride) starts.push_back(at);
-  return starts;
-}
 
 // Calls visit(x index, weight index, y index) for each product that a convolution sums up.
 template <class Visit>
@@ -154,35 +138,19 @@ LayerGradient backward(const Conv2dShape& s, const Values& x, const Values& para
   return layer_backward(s, x, params, y, dy);
 }
 
-Pooled max_pool_forward(const MaxPoolShape& s, const Values& x) {
-  Pooled pooled;
-  for (std::int64_t n = 0; n < s.batch; ++n)
-    for (std::int64_t top : window_starts(s.height, 0, s.window, s.stride))
-      for (std::int64_t left : window_starts(s.width, 0, s.window, s.stride))
-        for (std::int64_t c = 0; c < s.channels; ++c) {
-          Values window;
-          for (std::int64_t h = top; h < top + s.window; ++h)
-            for (std::int64_t w = left; w < left + s.window; ++w)
-              window.push_back(x[size(((n * s.height + h) * s.width + w) * s.channels + c)]);
-          const auto largest = std::max_element(window.begin(), window.end());  // the first one where equal
-          pooled.y.push_back({*largest});
-          pooled.argmax.push_back({static_cast<double>(largest - window.begin())});
-        }
-  return pooled;
+Results add_forward(const AddShape& s, const Values& a, const Values& b) {
+  std::vector<Sum> sums(a.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    sums[i].add(a[i]);
+    sums[i].add(b[i]);
+  }
+  Results y = expected(sums);
+  if (s.relu) std::transform(y.begin(), y.end(), y.begin(), rectified);
+  return y;
 }
 
-Results max_pool_backward(const MaxPoolShape& s, const Values& argmax, const Values& dy) {
-  std::vector<Sum> dx(size(s.batch) * size(s.height) * size(s.width) * size(s.channels));
-  std::size_t from = 0;
-  for (std::int64_t n = 0; n < s.batch; ++n)
-    for (std::int64_t top : window_starts(s.height, 0, s.window, s.stride))
-      for (std::int64_t left : window_starts(s.width, 0, s.window, s.stride))
-        for (std::int64_t c = 0; c < s.channels; ++c, ++from) {
-          const auto place = static_cast<std::int64_t>(argmax[from]);
-          const std::int64_t h = top + place / s.window, w = left + place % s.window;
-          dx[size(((n * s.height + h) * s.width + w) * s.channels + c)].add(dy[from]);
-        }
-  return expected(dx);
+Results add_backward(const AddShape& s, const Values& y, const Values& dy) {
+  return s.relu ? relu_backward(y, dy) : exactly(dy);
 }
 
 Results relu_forward(const Values& x) {

@@ -6,7 +6,9 @@
 // multiply-add, and narrow enough that a single term too few, too many or in the wrong place does not pass.
 #pragma once
 
+#include "codelets/add.h"
 #include "codelets/apply_gradient.h"
+#include "codelets/avg_pool.h"
 #include "codelets/conv2d.h"
 #include "codelets/dense.h"
 #include "codelets/gather_batch.h"
@@ -79,6 +81,12 @@ struct Pooled {
 };
 Pooled max_pool_forward(const MaxPoolShape& s, const Values& x);
 Results max_pool_backward(const MaxPoolShape& s, const Values& argmax, const Values& dy);
+
+Results avg_pool_forward(const AvgPoolShape& s, const Values& x);
+Results avg_pool_backward(const AvgPoolShape& s, const Values& dy);
+
+Results add_forward(const AddShape& s, const Values& a, const Values& b);
+Results add_backward(const AddShape& s, const Values& y, const Values& dy);  // for a and for b
 
 Results relu_forward(const Values& x);
 Results relu_backward(const Values& y, const Values& dy);

@@ -2,7 +2,9 @@
 // of a vector's length; and the edges of what an operation allows.
 #pragma once
 
+#include "codelets/add.h"
 #include "codelets/apply_gradient.h"
+#include "codelets/avg_pool.h"
 #include "codelets/conv2d.h"
 #include "codelets/dense.h"
 #include "codelets/gather_batch.h"
@@ -102,6 +104,29 @@ inline std::vector<MaxPoolArgs> max_pool_shapes() {
 inline std::vector<MaxPoolArgs> max_pool_gradient_shapes() {
   return {{{1, 2, 2, 1, 2, 2}}, {{2, 5, 7, 3, 2, 2}}, {{2, 5, 6, 2, 3, 1}}, {{1, 6, 5, 2, 2, 3}}};
 }
+
+inline std::vector<AvgPoolArgs> avg_pool_shapes() {
+  return {{{1, 2, 2, 1, 2, 2, 2}},   {{3, 12, 8, 6, 2, 2, 2}}, {{3, 8, 8, 16, 2, 2, 2}},
+          {{2, 5, 7, 3, 2, 2, 2}},                             // last row and column dropped
+          {{2, 7, 5, 8, 3, 3, 2}},   {{1, 9, 8, 5, 3, 2, 1}},  // windows overlap; are no squares
+          {{4, 6, 9, 16, 2, 2, 3}},                            // gaps between the windows
+          {{1, 8, 9, 17, 2, 5, 3}},  {{1, 5, 4, 3, 1, 1, 2}},  {{2, 7, 7, 64, 7, 7, 1}},
+          {{3, 5, 8, 33, 5, 8, 1}},  // the whole image
+          {{100, 4, 6, 3, 4, 6, 9}}, {{1, 1, 1, 5, 1, 1, 1}},  {{2, 28, 30, 1, 28, 30, 1}}};
+}
+
+inline std::vector<AvgPoolArgs> avg_pool_gradient_shapes() {
+  return {{{1, 2, 2, 1, 2, 2, 2}}, {{2, 5, 7, 3, 2, 2, 2}}, {{2, 5, 6, 2, 3, 2, 1}}, {{1, 4, 5, 2, 4, 5, 1}}};
+}
+
+inline std::vector<AddArgs> add_shapes() {
+  std::vector<AddArgs> shapes;
+  for (std::int32_t relu : {0, 1})
+    for (auto [batch, features] : {std::pair{1, 1}, {3, 7}, {64, 101}, {1000, 3}})
+      shapes.push_back({{batch, features, relu}});
+  return shapes;
+}
+inline std::vector<AddArgs> add_gradient_shapes() { return {{{1, 1, 0}}, {{3, 7, 0}}, {{3, 7, 1}}}; }
 
 inline std::vector<ReluArgs> relu_shapes() { return {{{1, 1}}, {{3, 7}}, {{64, 101}}, {{1000, 3}}}; }
 inline std::vector<ReluArgs> relu_gradient_shapes() { return {{{1, 1}}, {{3, 7}}}; }
