@@ -3,8 +3,8 @@
 // Shapes: a, b, y and their gradients [batch, features].
 //
 // Backward is needed with relu only: without it both gradients are dy itself. add_forward without relu also adds the
-// gradients of a value that two layers read. The kernels work in place, too (y may be a or b); a task must not, for
-// StarPU takes a handle that a task names twice, to read and to overwrite, as one whose contents nobody needs.
+// gradients of a value that two layers read. A task names three handles: where the kernels would work
+// in place, StarPU need not keep the contents of one that is to be overwritten.
 #pragma once
 
 #include "codelets/codelet.h"

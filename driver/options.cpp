@@ -224,9 +224,9 @@ void add_training(CLI::App* sub, TrainOptions& o) {
       ->check(between(0, 1000))
       ->capture_default_str()
       ->type_name("X");
-  add_yes_or_no(
-      sub, "momentum-correction", o.momentum_correction,
-      "Lower the momentum by what asynchrony adds to it (Mitliagkas et al. 2016); default: from three workers on");
+  add_yes_or_no(sub, "momentum-correction", o.momentum_correction,
+                "Lower the momentum by what asynchrony adds to it (Mitliagkas et al. 2016); default: from three "
+                "overlapping mini-batches on, of which a device has two");
   sub->add_option("--round", o.round, "Mini-batches that are dealt at a time; default: 8 a worker")
       ->check(CLI::Range(1, 1000000))
       ->type_name("N");
@@ -235,7 +235,7 @@ void add_training(CLI::App* sub, TrainOptions& o) {
       ->type_name("N");
   add_yes_or_no(sub, "deterministic", o.deterministic,
                 "Use the first implementation of every operation rather than the fastest, so that a run with one "
-                "worker gives the same bits each time; default: with one worker");
+                "worker or with bsp gives the same bits each time; default: with these");
   add_tf32(sub, o.tf32);
   sub->option_defaults()->group("Options");
 }

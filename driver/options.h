@@ -53,7 +53,7 @@ struct TrainOptions {
   std::optional<bool> momentum_correction;  // without a value: from three overlapping mini-batches on
   std::uint32_t round = 0;                  // mini-batches a round; 0: 8 a worker
   std::optional<std::uint32_t> replicas;    // without a value: default_replicas()
-  std::optional<bool> deterministic;        // without a value: with one worker
+  std::optional<bool> deterministic;        // without a value: with one worker, and with bsp
   bool tf32 = false;
   std::vector<std::pair<int, double>> slowdown;
   std::optional<std::filesystem::path> out;

@@ -227,7 +227,8 @@ TEST_F(Calibrated, TrainingLeavesAPoisonedEntryOutForGood) {
   for (const bool first : {true, false}) {
     const Output o = train({"--epochs", "1", "--batch", "40", "--overwrite"}, variables());
     ASSERT_EQ(o.code, 0) << o.err;
-    EXPECT_EQ(o.err.find("measured anew") != std::string::npos, first) << o.err;
+    // A thousandth of what such tasks take. What is measured anew may be found again, where other programs disturb it.
+    EXPECT_EQ(o.err.find(": 0.0 us, where the calibration says") != std::string::npos, first) << o.err;
   }
 }
 
