@@ -33,7 +33,10 @@ struct LearningRate {
     switch (schedule) {
       case LrSchedule::cosine:
         return (1 + std::cos(std::numbers::pi * static_cast<double>(n) / static_cast<double>(total))) / 2;
-      case LrSchedule::step: return std::pow(gamma, static_cast<double>(n / step));
+      case LrSchedule::step: {
+        const std::int64_t falls = n / step;
+        return std::pow(gamma, static_cast<double>(falls));
+      }
       case LrSchedule::constant: break;
     }
     return 1;
