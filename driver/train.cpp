@@ -15,6 +15,7 @@
 #include "driver/speed/training_models.h"
 #include "driver/stop_signal.h"
 #include "driver/trainer.h"
+#include "driver/update_rule.h"
 #include "models/errors.h"
 #include "models/network.h"
 #include "models/parameter_file.h"
@@ -71,11 +72,7 @@ Summary describe_run(const TrainOptions& o, const NetworkSpec& spec, const Runti
   s.seed = o.seed;
   s.epochs_wanted = o.epochs.value_or(spec.defaults.epochs);
   s.batch = o.batch.value_or(spec.defaults.batch);
-  s.optimizer = o.optimizer;
-  s.lr_schedule = to_string(o.lr_schedule);
-  s.learning_rate = o.learning_rate.value_or(spec.defaults.learning_rate);
-  s.momentum = o.momentum.value_or(spec.defaults.momentum);
-  s.weight_decay = o.weight_decay.value_or(spec.defaults.weight_decay);
+  s.rule = choose_update_rule(o, spec.defaults);
   s.balance = to_string(o.balance);
   s.share = to_string(o.share);
   s.consistency = to_string(o.consistency);
@@ -129,11 +126,19 @@ class TrainingRun {
     price();
     const std::int64_t all = minibatches_of_epoch() * summary.epochs_wanted;
     summary.lr_warmup = options.lr_warmup.value_or(default_warmup(all));
-    learning_rate_ = {summary.learning_rate, options.lr_schedule, summary.lr_warmup, all};
-    // With two, what is lost by the smaller steps is more than what asynchrony harms (docs/staleness.md).
-    summary.momentum_correction = options.momentum_correction.value_or(trainer_.overlapping() > 2);
-    summary.effective_momentum =
-        summary.momentum_correction ? corrected_momentum(summary.momentum, trainer_.overlapping()) : summary.momentum;
+    learning_rate_ = {summary.rule.learning_rate,
+                      summary.rule.lr_schedule,
+                      summary.lr_warmup,
+                      all,
+                      summary.rule.lr_step_epochs * minibatches_of_epoch(),
+                      summary.rule.lr_gamma};
+    // Adam has no momentum of the kind that the theory is about. With two, what is lost by the smaller steps is more
+    // than what asynchrony harms (docs/staleness.md).
+    summary.momentum_correction =
+        options.momentum_correction.value_or(!is_adam(summary.rule.optimizer.kind) && trainer_.overlapping() > 2);
+    summary.effective_momentum = summary.momentum_correction
+                                     ? corrected_momentum(summary.rule.momentum, trainer_.overlapping())
+                                     : summary.rule.momentum;
   }
 
   void run() {
@@ -199,10 +204,10 @@ class TrainingRun {
   std::int64_t minibatches_of_epoch() const { return (std::ssize(order_) + summary_.batch - 1) / summary_.batch; }
 
   // The step of the n-th mini-batch of this epoch.
-  SgdStep step(std::size_t n) const {
+  UpdateStep step(std::size_t n) const {
     const double rate = learning_rate_.at((epoch_ - 1) * minibatches_of_epoch() + static_cast<std::int64_t>(n));
     return {static_cast<float>(rate), static_cast<float>(summary_.effective_momentum),
-            static_cast<float>(summary_.weight_decay)};
+            static_cast<float>(summary_.rule.weight_decay)};
   }
 
   void close_epoch(int epoch) {
@@ -317,7 +322,7 @@ int run_train(const TrainOptions& o) {
   const StopSignal stop;
   use_first_implementations(summary.deterministic);
 
-  Network network(spec, o.seed);
+  Network network(spec, o.seed, summary.rule.optimizer);
   summary.parameters = network.parameter_count();
   leave_out_devices_without_room(network, data, summary.batch);
   check_models(network, summary.batch);

@@ -197,7 +197,7 @@ void Trainer::submit(Replica& replica, std::size_t samples, std::unique_lock<std
   lock.unlock();
   try {
     if (pass.kind == GroupKind::train) {
-      SgdStep step = pass.step(number);
+      UpdateStep step = pass.step(number);
       if (by_size()) step.weight *= static_cast<float>(samples) / static_cast<float>(batch);
       replica.submit_training(pass.data, indices, sequence, step, by_size() ? worker_of(replica) : -1);
     } else {

@@ -39,7 +39,7 @@ struct Pass {
   DataSource data;
   std::span<const std::uint32_t> order;  // the samples, in the order in which they are dealt
   // For training: the step of the pass's n-th mini-batch, in the order in which they are dealt.
-  std::function<SgdStep(std::size_t n)> step;
+  std::function<UpdateStep(std::size_t n)> step;
   prorata_balance balance;
   std::uint32_t round;  // groups a round; 0: the policy's choice
   // Called once a mini-batch, one call at a time, from worker threads. Returns whether to go on.

@@ -1,7 +1,8 @@
 // A replica: all that one mini-batch needs of its own (snapshot of the parameters, activations, gradients), and the
 // group of tasks that trains with it.
 //
-// The group, in order:  gather | snapshot of each block | forward | loss | backward and apply, last layer first.
+// The group, in order:  gather | snapshot of each block | forward | loss | backward and apply, last layer first. Where
+// gradients are clipped each apply needs them all:  ... | loss | backward | clip | apply.
 //
 // A snapshot depends on gather, which touches nothing shared: StarPU grants a task its data when the task becomes
 // ready, so a snapshot that became ready while the group waits for a worker would both age and keep every update out.
@@ -20,18 +21,19 @@
 #pragma once
 
 #include "codelets/softmax_cross_entropy.h"
+#include "models/apply_task.h"
 #include "models/network.h"
 #include "scheduler/prorata.h"
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
 namespace prorata {
 
-struct ApplyGradientArgs;
 struct GatherBatchArgs;
 
 // A data set as tasks see it.
@@ -39,13 +41,6 @@ struct DataSource {
   starpu_data_handle_t images;  // [samples, features] bytes
   starpu_data_handle_t labels;  // [samples] bytes
   float scale;                  // a feature is its byte times this
-};
-
-struct SgdStep {
-  float learning_rate;
-  float momentum;
-  float weight_decay;
-  float weight = 1;  // what the gradient counts for
 };
 
 // What is done against the harm that staleness does; nothing by default.
@@ -103,7 +98,7 @@ class Replica {
   // `sequence`: groups are begun in this order. `worker`: the one that is to do it under the policy `prorata`; -1:
   // whose turn it is. Throws std::runtime_error if StarPU refuses a task.
   void submit_training(const DataSource& data, std::span<const std::uint32_t> indices, std::uint64_t sequence,
-                       const SgdStep& step, int worker = -1);
+                       const UpdateStep& step, int worker = -1);
   // The same for a forward pass on the shared parameters themselves, which nothing may be updating meanwhile.
   void submit_evaluation(const DataSource& data, std::span<const std::uint32_t> indices, std::uint64_t sequence);
 
@@ -132,9 +127,9 @@ class Replica {
   // What a block's tasks remember between snapshot and apply.
   struct BlockState {
     ParameterBlock* block;
-    std::uint64_t version = 0;           // at the snapshot
-    std::uint64_t staleness = 0;         // at the apply
-    ApplyGradientArgs* apply = nullptr;  // null where the gradient is left for later
+    std::uint64_t version = 0;       // at the snapshot
+    std::uint64_t staleness = 0;     // at the apply
+    std::optional<ApplyTask> apply;  // none where the gradient is left for later
     bool scale_by_staleness = false;
   };
   struct Group {
@@ -151,6 +146,7 @@ class Replica {
   LayerBuffers buffers(std::size_t i, bool shared) const;
   void plan_gather(Group& group);
   void plan_loss(Group& group);
+  void plan_clip(Group& group);
   void plan_apply(Group& group, std::size_t i);
   void plan_training();
   void plan_evaluation();
@@ -177,6 +173,8 @@ class Replica {
   std::vector<Layer> layers_;
   BatchScore score_{};
   DataHandle score_handle_;
+  float squares_ = 0;  // of the gradient that is being clipped
+  DataHandle squares_handle_;
   std::vector<BlockState> blocks_;  // by operation
 
   Group training_, evaluation_;

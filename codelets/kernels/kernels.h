@@ -10,6 +10,7 @@ using u8 = std::uint8_t;
 using u32 = std::uint32_t;
 using std::exp;
 using std::log;
+using std::sqrt;
 #endif
 
 // The larger of v and floor; not a number stays so, for a diverged network must be seen to be one.
@@ -234,16 +235,69 @@ KERNEL(sum_scores, int batch, GLOBAL const float* scores, GLOBAL float* sums) {
 
 KERNEL(copy, int count, GLOBAL const float* from, GLOBAL float* to) { FOR_EACH(i, count) to[i] = from[i]; }
 
+// A gradient as it would be on the parameter of now rather than on the snapshot's: apply_gradient.h. Of every
+// optimizer, on every kind of worker.
+INLINE float compensated(float gradient, float compensation, float param, float snapshot) {
+  return gradient + compensation * gradient * gradient * (param - snapshot);
+}
+
 // Stochastic gradient descent. `compensation` != 0: delay compensated, by `snapshot`, else not read.
-KERNEL(sgd, int count, float learning_rate, float momentum, float weight_decay, float weight, float compensation,
-       GLOBAL float* params, GLOBAL float* velocity, GLOBAL const float* gradient, GLOBAL const float* snapshot) {
+KERNEL(sgd, int count, float learning_rate, float momentum, float weight_decay, float weight, int nesterov,
+       float compensation, GLOBAL float* params, GLOBAL float* momentum_buffer, GLOBAL const float* gradient,
+       GLOBAL const float* snapshot) {
   FOR_EACH(i, count) {
     float g = gradient[i];
-    if (compensation != 0.0f) g += compensation * g * g * (params[i] - snapshot[i]);
-    const float v = momentum * velocity[i] + (weight * g + weight_decay * params[i]);
-    velocity[i] = v;
-    params[i] -= learning_rate * v;
+    if (compensation != 0.0f) g = compensated(g, compensation, params[i], snapshot[i]);
+    const float d = weight * g + weight_decay * params[i];
+    const float b = momentum * momentum_buffer[i] + d;
+    momentum_buffer[i] = b;
+    params[i] -= learning_rate * (nesterov ? d + momentum * b : b);
   }
+}
+
+// Adam, with the factors of apply_adam.cpp. `compensation` as above.
+KERNEL(adam, int count, float keep, float decay, float weight, float beta1, float rest1, float beta2, float rest2,
+       float step_size, float correction2, float epsilon, float compensation, GLOBAL float* params,
+       GLOBAL float* exp_avg, GLOBAL float* exp_avg_sq, GLOBAL const float* gradient, GLOBAL const float* snapshot) {
+  FOR_EACH(i, count) {
+    float g = gradient[i];
+    if (compensation != 0.0f) g = compensated(g, compensation, params[i], snapshot[i]);
+    const float p = keep * params[i];
+    const float d = weight * g + decay * p;
+    const float m = beta1 * exp_avg[i] + rest1 * d;
+    const float v = beta2 * exp_avg_sq[i] + rest2 * d * d;
+    exp_avg[i] = m;
+    exp_avg_sq[i] = v;
+    params[i] = p - step_size * m / (sqrt(v) / correction2 + epsilon);
+  }
+}
+
+// partial[parts]: sums of the squares of every parts-th element.
+KERNEL(square_parts, int count, int parts, GLOBAL const float* x, GLOBAL float* partial) {
+  FOR_EACH(p, parts) {
+    float sum = 0.0f;
+    for (int i = p; i < count; i += parts) sum += x[i] * x[i];
+    partial[p] = sum;
+  }
+}
+
+// sum[0] = the sum of the parts, and of itself unless `first`.
+KERNEL(add_parts, int parts, int first, GLOBAL const float* partial, GLOBAL float* sum) {
+  FOR_EACH(i, 1) {
+    float s = first ? 0.0f : sum[i];
+    for (int p = 0; p < parts; ++p) s += partial[p];
+    sum[i] = s;
+  }
+}
+
+// apply_gradient.h's clip_gradient: not a number stays so.
+INLINE float clip_factor(float most, float squares) {
+  const float factor = most / (sqrt(squares) + 1e-6f);
+  return factor > 1.0f ? 1.0f : factor;
+}
+
+KERNEL(clip, int count, float most, GLOBAL float* x, GLOBAL const float* squares) {
+  FOR_EACH(i, count) x[i] *= clip_factor(most, squares[0]);
 }
 
 KERNEL(accumulate, int count, float weight, int first, GLOBAL const float* gradient, GLOBAL float* sum) {

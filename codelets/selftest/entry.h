@@ -62,6 +62,12 @@ struct Entry {
   }
 };
 
+// What is never below 0.
+inline Values squares(Values values) {
+  for (double& v : values) v = static_cast<float>(v * v);
+  return values;
+}
+
 // As a float buffer holds them.
 inline Values rounded(const Results& results) {
   Values values;

@@ -8,6 +8,7 @@
 #include "codelets/selftest/entry.h"
 #include "codelets/selftest/shapes.h"
 
+#include <limits>
 #include <vector>
 
 namespace prorata::selftest {
@@ -179,7 +180,7 @@ inline const std::vector<Operation>& operations() {
                           .expected = [](const SnapshotArgs&, const Arguments& in) -> std::vector<Results> {
                             return {{}, reference::exactly(in[0])};
                           }},
-      Entry<ApplyGradientArgs>{.codelet = apply_gradient,  // params, velocity, gradient
+      Entry<ApplyGradientArgs>{.codelet = apply_gradient,  // params, momentum_buffer, gradient
                                .elements = {f32, f32, f32},
                                .shapes = apply_gradient_shapes(),
                                .inputs = [](const ApplyGradientArgs& args, Random& random) -> Arguments {
@@ -188,11 +189,11 @@ inline const std::vector<Operation>& operations() {
                                },
                                .expected = [](const ApplyGradientArgs& args,
                                               const Arguments& in) -> std::vector<Results> {
-                                 auto [params, velocity] = reference::apply_gradient(args, in[0], in[1], in[2]);
-                                 return {params, velocity, {}};
+                                 auto [params, buffer] = reference::apply_gradient(args, in[0], in[1], in[2]);
+                                 return {params, buffer, {}};
                                }},
       Entry<ApplyCompensatedGradientArgs>{
-          .codelet = apply_compensated_gradient,  // params, velocity, gradient, snapshot
+          .codelet = apply_compensated_gradient,  // params, momentum_buffer, gradient, snapshot
           .elements = {f32, f32, f32, f32},
           .shapes = apply_compensated_gradient_shapes(),
           .inputs = [](const ApplyCompensatedGradientArgs& args, Random& random) -> Arguments {
@@ -200,8 +201,56 @@ inline const std::vector<Operation>& operations() {
             return {random.uniform(count), random.uniform(count), random.uniform(count), random.uniform(count)};
           },
           .expected = [](const ApplyCompensatedGradientArgs& args, const Arguments& in) -> std::vector<Results> {
-            auto [params, velocity] = reference::apply_compensated_gradient(args, in[0], in[1], in[2], in[3]);
-            return {params, velocity, {}, {}};
+            auto [params, buffer] = reference::apply_compensated_gradient(args, in[0], in[1], in[2], in[3]);
+            return {params, buffer, {}, {}};
+          }},
+      Entry<ApplyAdamArgs>{.codelet = apply_adam,  // params, exp_avg, exp_avg_sq, gradient
+                           .elements = {f32, f32, f32, f32},
+                           .shapes = apply_adam_shapes(),
+                           .inputs = [](const ApplyAdamArgs& args, Random& random) -> Arguments {
+                             const auto count = std::size_t(args.shape.count);
+                             return {random.uniform(count), random.uniform(count), squares(random.uniform(count)),
+                                     random.uniform(count)};
+                           },
+                           .expected = [](const ApplyAdamArgs& args, const Arguments& in) -> std::vector<Results> {
+                             auto [params, exp_avg, exp_avg_sq] =
+                                 reference::apply_adam(args, in[0], in[1], in[2], in[3]);
+                             return {params, exp_avg, exp_avg_sq, {}};
+                           }},
+      Entry<ApplyCompensatedAdamArgs>{
+          .codelet = apply_compensated_adam,  // params, exp_avg, exp_avg_sq, gradient, snapshot
+          .elements = {f32, f32, f32, f32, f32},
+          .shapes = apply_compensated_adam_shapes(),
+          .inputs = [](const ApplyCompensatedAdamArgs& args, Random& random) -> Arguments {
+            const auto count = std::size_t(args.shape.count);
+            return {random.uniform(count), random.uniform(count), squares(random.uniform(count)), random.uniform(count),
+                    random.uniform(count)};
+          },
+          .expected = [](const ApplyCompensatedAdamArgs& args, const Arguments& in) -> std::vector<Results> {
+            auto [params, exp_avg, exp_avg_sq] =
+                reference::apply_compensated_adam(args, in[0], in[1], in[2], in[3], in[4]);
+            return {params, exp_avg, exp_avg_sq, {}, {}};
+          }},
+      Entry<SumOfSquaresArgs>{.codelet = sum_of_squares,  // gradient, sum
+                              .elements = {f32, f32},
+                              .shapes = sum_of_squares_shapes(),
+                              .inputs = [](const SumOfSquaresArgs& args, Random& random) -> Arguments {
+                                constexpr double kNotRead = std::numeric_limits<double>::quiet_NaN();
+                                return {random.uniform(std::size_t(args.shape.count)), {args.first ? kNotRead : 0.75}};
+                              },
+                              .expected = [](const SumOfSquaresArgs& args,
+                                             const Arguments& in) -> std::vector<Results> {
+                                return {{}, reference::sum_of_squares(args, in[0], in[1])};
+                              }},
+      Entry<ClipGradientArgs>{
+          .codelet = clip_gradient,  // gradient, squares
+          .elements = {f32, f32},
+          .shapes = clip_gradient_shapes(),
+          .inputs = [](const ClipGradientArgs& args, Random& random) -> Arguments {
+            return {random.uniform(std::size_t(args.shape.count)), squares({3 + random.uniform(1)[0]})};
+          },
+          .expected = [](const ClipGradientArgs& args, const Arguments& in) -> std::vector<Results> {
+            return {reference::clip_gradient(args, in[0], in[1]), {}};
           }},
       Entry<AccumulateGradientArgs>{.codelet = accumulate_gradient,  // sum, gradient
                                     .elements = {f32, f32},

@@ -206,28 +206,95 @@ Scored softmax_cross_entropy(const SoftmaxCrossEntropyShape& s, const Values& lo
 }
 
 Stepped apply_compensated_gradient(const ApplyCompensatedGradientArgs& args, const Values& params,
-                                   const Values& velocity, const Values& gradient, const Values& snapshot) {
+                                   const Values& momentum_buffer, const Values& gradient, const Values& snapshot) {
   Stepped stepped;
   for (std::size_t i = 0; i < params.size(); ++i) {
     const double g = gradient[i], moved = params[i] - snapshot[i];
-    Sum v;
-    v.add_product(args.momentum, velocity[i]);
-    v.add_product(args.weight, g);
-    v.add_product(args.weight_decay, params[i]);
-    v.add_product(double(args.weight) * args.compensation * g * g, moved);
+    Sum d, b;
+    for (Sum* sum : {&d, &b}) {
+      sum->add_product(args.weight, g);
+      sum->add_product(args.weight_decay, params[i]);
+      sum->add_product(double(args.weight) * args.compensation * g * g, moved);
+    }
+    b.add_product(args.momentum, momentum_buffer[i]);
+    const Expected buffer = b.expected();
+    Expected direction = buffer;
+    if (args.nesterov) {
+      Sum ahead;
+      ahead.add(d.expected().value);
+      ahead.add_product(args.momentum, buffer.value);
+      direction = {ahead.expected().value,
+                   ahead.expected().tolerance + d.expected().tolerance + args.momentum * buffer.tolerance};
+    }
     Sum p;
     p.add(params[i]);
-    p.add_product(-double(args.learning_rate), v.expected().value);
-    stepped.velocity.push_back(v.expected());
-    stepped.params.push_back(
-        {p.expected().value, p.expected().tolerance + args.learning_rate * v.expected().tolerance});
+    p.add_product(-double(args.learning_rate), direction.value);
+    stepped.momentum_buffer.push_back(buffer);
+    stepped.params.push_back({p.expected().value, p.expected().tolerance + args.learning_rate * direction.tolerance});
   }
   return stepped;
 }
 
-Stepped apply_gradient(const ApplyGradientArgs& args, const Values& params, const Values& velocity,
+Stepped apply_gradient(const ApplyGradientArgs& args, const Values& params, const Values& momentum_buffer,
                        const Values& gradient) {
-  return apply_compensated_gradient({args, 0}, params, velocity, gradient, params);
+  return apply_compensated_gradient({args, 0}, params, momentum_buffer, gradient, params);
+}
+
+AdamStepped apply_compensated_adam(const ApplyCompensatedAdamArgs& args, const Values& params, const Values& exp_avg,
+                                   const Values& exp_avg_sq, const Values& gradient, const Values& snapshot) {
+  // Of one result, for the operations below that are no sums: a division and a square root, of up to 3 units each in
+  // OpenCL, and factors that are rounded to float.
+  constexpr double kFew = 16 * kRoundoff;
+  const double lr = args.learning_rate, decay = args.weight_decay;
+  const double step_size = lr / (1 - std::pow(args.beta1, double(args.step)));
+  const double correction2 = std::sqrt(1 - std::pow(args.beta2, double(args.step)));
+  AdamStepped stepped;
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    const double g = gradient[i];
+    Sum of_d;
+    of_d.add_product(args.weight, g);
+    of_d.add_product(double(args.weight) * args.compensation * g * g, params[i] - snapshot[i]);
+    if (!args.decoupled) of_d.add_product(decay, params[i]);
+    const Expected d = of_d.expected();
+
+    const double m = args.beta1 * exp_avg[i] + (1 - args.beta1) * d.value;
+    const double m_error = kFew * (std::abs(args.beta1 * exp_avg[i]) + std::abs((1 - args.beta1) * d.value)) +
+                           (1 - args.beta1) * d.tolerance;
+    const double v = args.beta2 * exp_avg_sq[i] + (1 - args.beta2) * d.value * d.value;
+    const double v_error = kFew * v + (1 - args.beta2) * (2 * std::abs(d.value) + d.tolerance) * d.tolerance + FLT_MIN;
+    stepped.exp_avg.push_back({m, m_error});
+    stepped.exp_avg_sq.push_back({v, v_error});
+
+    const double root = std::sqrt(v) / correction2 + args.epsilon;
+    const double root_low = std::sqrt(std::max(0.0, v - v_error)) / correction2 + args.epsilon;
+    const double root_high = std::sqrt(v + v_error) / correction2 + args.epsilon;
+    const double moved = step_size * m / root;
+    const double moved_error =
+        step_size * (m_error / root_low + std::abs(m) * (1 / root_low - 1 / root_high)) + kFew * std::abs(moved);
+    const double kept = (args.decoupled ? 1 - lr * decay : 1) * params[i];
+    stepped.params.push_back({kept - moved, moved_error + kFew * std::abs(kept)});
+  }
+  return stepped;
+}
+
+AdamStepped apply_adam(const ApplyAdamArgs& args, const Values& params, const Values& exp_avg, const Values& exp_avg_sq,
+                       const Values& gradient) {
+  return apply_compensated_adam({args, 0}, params, exp_avg, exp_avg_sq, gradient, params);
+}
+
+Results sum_of_squares(const SumOfSquaresArgs& args, const Values& gradient, const Values& sum) {
+  Sum s;
+  if (!args.first) s.add(sum[0]);
+  for (double g : gradient) s.add_product(g, g);
+  return {s.expected()};
+}
+
+Results clip_gradient(const ClipGradientArgs& args, const Values& gradient, const Values& squares) {
+  const double factor = args.most / (std::sqrt(squares[0]) + 1e-6);
+  Results clipped;
+  for (double g : gradient)
+    clipped.push_back(factor > 1 ? Expected{g} : Expected{g * factor, 16 * kRoundoff * std::abs(g * factor)});
+  return clipped;
 }
 
 Results accumulate_gradient(const AccumulateGradientArgs& args, const Values& sum, const Values& gradient) {

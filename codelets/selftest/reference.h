@@ -7,8 +7,10 @@
 #pragma once
 
 #include "codelets/add.h"
+#include "codelets/apply_adam.h"
 #include "codelets/apply_gradient.h"
 #include "codelets/avg_pool.h"
+#include "codelets/clip_gradient.h"
 #include "codelets/conv2d.h"
 #include "codelets/dense.h"
 #include "codelets/gather_batch.h"
@@ -97,12 +99,23 @@ struct Scored {
 Scored softmax_cross_entropy(const SoftmaxCrossEntropyShape& s, const Values& logits, const Values& labels);
 
 struct Stepped {
-  Results params, velocity;
+  Results params, momentum_buffer;
 };
-Stepped apply_gradient(const ApplyGradientArgs& args, const Values& params, const Values& velocity,
+Stepped apply_gradient(const ApplyGradientArgs& args, const Values& params, const Values& momentum_buffer,
                        const Values& gradient);
 Stepped apply_compensated_gradient(const ApplyCompensatedGradientArgs& args, const Values& params,
-                                   const Values& velocity, const Values& gradient, const Values& snapshot);
+                                   const Values& momentum_buffer, const Values& gradient, const Values& snapshot);
+
+struct AdamStepped {
+  Results params, exp_avg, exp_avg_sq;
+};
+AdamStepped apply_adam(const ApplyAdamArgs& args, const Values& params, const Values& exp_avg, const Values& exp_avg_sq,
+                       const Values& gradient);
+AdamStepped apply_compensated_adam(const ApplyCompensatedAdamArgs& args, const Values& params, const Values& exp_avg,
+                                   const Values& exp_avg_sq, const Values& gradient, const Values& snapshot);
+
+Results sum_of_squares(const SumOfSquaresArgs& args, const Values& gradient, const Values& sum);
+Results clip_gradient(const ClipGradientArgs& args, const Values& gradient, const Values& squares);
 Results accumulate_gradient(const AccumulateGradientArgs& args, const Values& sum, const Values& gradient);
 
 // c[m, n] = a[m, k] b[k, n].

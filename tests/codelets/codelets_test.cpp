@@ -376,6 +376,29 @@ TEST(ApplyGradient, FollowsTheDefinitionOverSeveralSteps) {
   }
 }
 
+TEST(ApplyAdam, MovesEachParameterByTheLearningRateAtFirst) {
+  // Whatever the gradient's size, for the corrected averages are g and g^2.
+  const ApplyAdamArgs args{{4}, 0.25f, 0.9, 0.999, 0, 0, 0};
+  for (const Implementation& i : present(apply_adam)) {
+    std::vector<Buffer> buffers{
+        {f32, {2, 0, -1, 8}}, {f32, {0, 0, 0, 0}}, {f32, {0, 0, 0, 0}}, {f32, {4, -4, 1e-3, 1e3}}};
+    i.call(&args, buffers);
+    constexpr double kRoundings = 1e-6;
+    EXPECT_EQ(difference(buffers[0], {{1.75, kRoundings}, {0.25, kRoundings}, {-1.25, kRoundings}, {7.75, kRoundings}}),
+              "");
+  }
+}
+
+TEST(ClipGradient, KeepsWhatIsNoNumberSo) {
+  const ClipGradientArgs args{{2}, 1};
+  constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
+  for (const Implementation& i : present(clip_gradient)) {
+    std::vector<Buffer> buffers{{f32, {1, 2}}, {f32, Values{kNoNumber}}};
+    i.call(&args, buffers);
+    EXPECT_EQ(difference(buffers[0], {{kNoNumber}, {kNoNumber}}), "");
+  }
+}
+
 TEST(ApplyGradient, DecaysWeightsByThemselves) {
   // Without gradient and momentum: p = p - p / 2 * 1 / 2 = 3/4 p.
   const ApplyGradientArgs args{{2}, 0.5f, 0, 0.5f};
