@@ -3,6 +3,7 @@
 
 #include "codelets/apply_gradient.h"
 #include "models/layers.h"
+#include "tests/driver/cluster/main.h"
 #include "tests/starpu_fixture.h"
 #include "tests/tiny_networks.h"
 
@@ -19,15 +20,13 @@ class AmongRanks : public test::WithStarpu {
  protected:
   void SetUp() override {
     start(1);
-    ASSERT_EQ(starpu_mpi_init_comm(nullptr, nullptr, 0, MPI_COMM_WORLD), 0);
-    starpu_mpi_comm_rank(MPI_COMM_WORLD, &rank_);
-    starpu_mpi_comm_size(MPI_COMM_WORLD, &size_);
+    ASSERT_EQ(starpu_mpi_init_comm(nullptr, nullptr, 0, test::job().comm()), 0);
   }
   void TearDown() override {
     starpu_mpi_shutdown();
     stop();
   }
-  int rank_ = 0, size_ = 0;
+  const int rank_ = test::job().rank(), size_ = test::job().ranks();
 };
 
 // All parameters += by, by tasks, `times` times.
@@ -66,7 +65,7 @@ TEST_F(AmongRanks, EveryChangeArrivesOnceEverywhere) {
     if (ParameterBlock* b = network.parameters(i)) std::ranges::fill(b->values.span(), 0.0f);
   float expected = 0;
   {
-    Exchange exchange(network, MPI_COMM_WORLD);
+    Exchange exchange(network, test::job().comm());
     Training training(network);
     for (int epoch = 0; epoch < 3; ++epoch) {
       for (int round = 0; round < 10; ++round) {

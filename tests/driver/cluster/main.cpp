@@ -1,12 +1,20 @@
 // main() of tests that mpirun starts: each rank runs all of them.
+#include "tests/driver/cluster/main.h"
+
 #include <gtest/gtest.h>
-#include <mpi.h>
 
 #include <cstdlib>
 
+namespace prorata::test {
+namespace {
+const Job* the_job = nullptr;
+}  // namespace
+const Job& job() { return *the_job; }
+}  // namespace prorata::test
+
 int main(int argc, char** argv) {
-  int provided = 0;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+  const prorata::Job job;
+  prorata::test::the_job = &job;
   ::setenv("STARPU_SILENT", "1", 0);
   ::setenv("STARPU_WORKERS_NOBIND", "1", 0);
   ::setenv("STARPU_MPI_NOBIND", "1", 0);
@@ -14,7 +22,5 @@ int main(int argc, char** argv) {
   ::setenv("STARPU_NCUDA", "0", 1);
   ::setenv("STARPU_NOPENCL", "0", 1);
   ::testing::InitGoogleTest(&argc, argv);
-  const int result = RUN_ALL_TESTS();
-  MPI_Finalize();
-  return result;
+  return RUN_ALL_TESTS();
 }
