@@ -100,7 +100,9 @@ void add_yes_or_no(CLI::App* sub, const std::string& name, std::optional<bool>& 
 }
 
 CLI::Option* add_model(CLI::App* sub, std::string& model) {
-  return sub->add_option("--model", model, "A network of the zoo (mlp, lenet5), or the path of a TOML file")
+  std::string known;
+  for (const std::string& name : zoo()) known += (known.empty() ? "" : ", ") + name;
+  return sub->add_option("--model", model, "A network of the zoo (" + known + "), or the path of a TOML file")
       ->type_name("NAME|FILE");
 }
 

@@ -41,6 +41,9 @@ Network::Network(NetworkSpec spec, std::uint64_t seed, const Optimizer& optimize
     const std::size_t count = operation->parameter_count();
     blocks_.push_back(count ? std::make_unique<ParameterBlock>(count, optimizer_.kind) : nullptr);
     if (count) operation->initialize(blocks_.back()->values.span(), random);
+    needs_gradient_.push_back(count > 0 || std::ranges::any_of(operation->reads(), [this](std::size_t read) {
+                                return read != kNetworkInput && needs_gradient_[read];
+                              }));
   }
 }
 
@@ -61,7 +64,9 @@ void Network::fetch(starpu_data_access_mode mode) const {
 }
 
 ImageShape Network::unflattened_input(std::size_t i) const {
-  return i == 0 ? spec_.input : operations_[i - 1]->output();
+  std::size_t read = operations_[i]->reads().front();
+  while (read != kNetworkInput && operations_[read]->elementwise()) read = operations_[read]->reads().front();
+  return read == kNetworkInput ? spec_.input : operations_[read]->output();
 }
 
 }  // namespace prorata

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "models/data_handle.h"
-#include "models/layers.h"
+#include "models/graph.h"
 #include "models/optimizer.h"
 #include "models/specification.h"
 
@@ -66,11 +66,13 @@ class Network {
   ParameterBlock* parameters(std::size_t i) { return blocks_[i].get(); }
   const ParameterBlock* parameters(std::size_t i) const { return blocks_[i].get(); }
   std::size_t parameter_count() const;
+  // Whether value i depends on parameters.
+  bool needs_gradient(std::size_t i) const { return needs_gradient_[i]; }
   // Brings the parameters to main memory: `values` may be read then, and changed where `mode` is STARPU_RW. Not while
   // tasks are in flight. Throws std::runtime_error if a device does not give them.
   void fetch(starpu_data_access_mode mode) const;
 
-  // The image that operation i's inputs were before a flatten, else its input: how its weights map to PyTorch's.
+  // The image that the input of operation i was before a flatten, else its input: how its weights map to PyTorch's.
   ImageShape unflattened_input(std::size_t i) const;
 
  private:
@@ -78,6 +80,7 @@ class Network {
   Optimizer optimizer_;
   std::vector<std::unique_ptr<const Operation>> operations_;
   std::vector<std::unique_ptr<ParameterBlock>> blocks_;
+  std::vector<bool> needs_gradient_;
 };
 
 }  // namespace prorata

@@ -16,23 +16,12 @@ Replica::Replica(Network& network, std::int32_t batch, Overlap overlap, std::fun
       update_(update),
       remedies_(remedies),
       done_(std::move(done)),
-      x_(DataHandle::temporary(static_cast<std::size_t>(network.spec().input.size()) * batch, sizeof(float))),
+      activations_(network, batch, copies_),
       labels_(DataHandle::temporary(static_cast<std::size_t>(batch), sizeof(std::int32_t))),
       score_handle_(DataHandle::in_main_memory(&score_, 1)),
       squares_handle_(DataHandle::in_main_memory(&squares_, 1)) {
-  for (std::size_t i = 0; i < network.depth(); ++i) {
-    const Operation& op = network.operation(i);
-    const std::size_t outputs = static_cast<std::size_t>(op.output().size()) * batch;
-    Layer layer{
-        DataHandle::temporary(outputs, sizeof(float)), DataHandle::temporary(outputs, sizeof(float)), {}, {}, {}};
-    if (const std::size_t count = op.parameter_count()) {
-      if (copies_) layer.snapshot = DataHandle::temporary(count, sizeof(float));
-      layer.dparams = DataHandle::temporary(count, sizeof(float));
-    }
-    if (op.extra_bytes()) layer.extra = DataHandle::temporary(op.extra_bytes() * batch, 1);
-    layers_.push_back(std::move(layer));
+  for (std::size_t i = 0; i < network.depth(); ++i)
     blocks_.push_back({.block = network.parameters(i), .apply = {}, .scale_by_staleness = remedies.scale_by_staleness});
-  }
   plan_training();
   plan_evaluation();
 }
@@ -40,56 +29,38 @@ Replica::Replica(Network& network, std::int32_t batch, Overlap overlap, std::fun
 Replica::~Replica() = default;
 
 Replica::Bytes Replica::bytes(const Network& network) {
-  Bytes bytes{.fixed = 0,
-              .per_sample =
-                  static_cast<std::size_t>(network.spec().input.size()) * sizeof(float) + sizeof(std::int32_t)};
-  for (std::size_t i = 0; i < network.depth(); ++i) {
-    const Operation& op = network.operation(i);
-    bytes.fixed += 2 * op.parameter_count() * sizeof(float);
-    bytes.per_sample += 2 * static_cast<std::size_t>(op.output().size()) * sizeof(float) + op.extra_bytes();
-  }
+  Bytes bytes = Activations::bytes(network);
+  bytes.per_sample += sizeof(std::int32_t);  // its label
   return bytes;
-}
-
-LayerBuffers Replica::buffers(std::size_t i, bool shared) const {
-  const Layer& own = layers_[i];
-  const ParameterBlock* block = network_.parameters(i);
-  return {.x = i == 0 ? x_.get() : layers_[i - 1].y.get(),
-          .y = own.y.get(),
-          .params = block && shared ? block->values_handle.get() : own.snapshot.get(),
-          .dparams = own.dparams.get(),
-          .dx = i == 0 ? nullptr : layers_[i - 1].dy.get(),
-          .dy = own.dy.get(),
-          .extra = own.extra.get()};
 }
 
 void Replica::plan_gather(Group& group) {
   // The data set's handles are filled in at each submission.
   group.gather =
-      &group.plan.add(gather_batch, {nullptr, nullptr, x_.get(), labels_.get()},
+      &group.plan.add(gather_batch, {nullptr, nullptr, activations_.input(), labels_.get()},
                       GatherBatchArgs{{batch_, static_cast<std::int32_t>(network_.spec().input.size())}, nullptr, 1});
 }
 
 void Replica::plan_loss(Group& group) {
-  const Layer& output = layers_.back();
-  group.plan.add(softmax_cross_entropy, {output.y.get(), labels_.get(), output.dy.get(), score_handle_.get()},
+  group.plan.add(softmax_cross_entropy,
+                 {activations_.output(), labels_.get(), activations_.output_gradient(), score_handle_.get()},
                  SoftmaxCrossEntropyArgs{{batch_, network_.spec().classes}});
 }
 
 // On the worker that has the gradients, so that what travels home is clipped already.
 void Replica::plan_clip(Group& g) {
   std::vector<BlockGradient> gradients;
-  for (std::size_t i = layers_.size(); i-- > 0;)
+  for (std::size_t i = network_.depth(); i-- > 0;)
     if (const ParameterBlock* block = network_.parameters(i))
-      gradients.push_back({layers_[i].dparams.get(), static_cast<std::int32_t>(block->values.count)});
+      gradients.push_back({activations_.gradient(i), static_cast<std::int32_t>(block->values.count)});
   plan_clipping(g.plan, gradients, static_cast<float>(network_.optimizer().clip_norm), squares_handle_.get(), false);
 }
 
 // Without a snapshot nothing is ever stale, and there is nothing to compensate.
 void Replica::plan_apply(Group& g, std::size_t i) {
   std::optional<ApplyTask::Compensation> compensation;
-  if (copies_ && remedies_.compensation > 0) compensation = {remedies_.compensation, layers_[i].snapshot.get()};
-  blocks_[i].apply.emplace(g.plan, network_.optimizer(), *network_.parameters(i), layers_[i].dparams.get(),
+  if (copies_ && remedies_.compensation > 0) compensation = {remedies_.compensation, activations_.snapshot(i)};
+  blocks_[i].apply.emplace(g.plan, network_.optimizer(), *network_.parameters(i), activations_.gradient(i),
                            compensation);
 }
 
@@ -100,16 +71,17 @@ void Replica::plan_training() {
     list.resize(g.plan.tasks().size());
     list.back() = state;
   };
+  const std::size_t depth = network_.depth();
 
   plan_gather(g);
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
+  for (std::size_t i = 0; i < depth; ++i) {
     ParameterBlock* block = network_.parameters(i);
     if (!block || !copies_) continue;
-    g.plan.add(snapshot, {block->values_handle.get(), layers_[i].snapshot.get()},
+    g.plan.add(snapshot, {block->values_handle.get(), activations_.snapshot(i)},
                SnapshotArgs{{static_cast<std::int32_t>(block->values.count)}});
     mark(g.snapshot_of, &blocks_[i]);
   }
-  for (std::size_t i = 0; i < layers_.size(); ++i) network_.operation(i).plan_forward(g.plan, buffers(i, !copies_));
+  for (std::size_t i = 0; i < depth; ++i) network_.operation(i).plan_forward(g.plan, activations_.buffers(i, !copies_));
   plan_loss(g);
   const bool clips = update_ == Update::at_once && network_.optimizer().clip_norm > 0;
   const auto apply = [&](std::size_t i) {
@@ -118,13 +90,15 @@ void Replica::plan_training() {
     mark(g.apply_to, &blocks_[i]);
   };
   const std::size_t backward = g.plan.tasks().size();
-  for (std::size_t i = layers_.size(); i-- > 0;) {
-    network_.operation(i).plan_backward(g.plan, buffers(i, !copies_));
+  for (std::size_t i = depth; i-- > 0;) {
+    if (!network_.needs_gradient(i)) continue;
+    activations_.plan_sum(g.plan, i);
+    network_.operation(i).plan_backward(g.plan, activations_.buffers(i, !copies_));
     if (!clips) apply(i);
   }
   if (clips) {
     plan_clip(g);
-    for (std::size_t i = layers_.size(); i-- > 0;) apply(i);
+    for (std::size_t i = depth; i-- > 0;) apply(i);
   }
   const std::size_t count = g.plan.tasks().size();
   g.snapshot_of.resize(count);
@@ -139,7 +113,8 @@ void Replica::plan_evaluation() {
   Group& g = evaluation_;
   g.kind = GroupKind::evaluate;
   plan_gather(g);
-  for (std::size_t i = 0; i < layers_.size(); ++i) network_.operation(i).plan_forward(g.plan, buffers(i, true));
+  for (std::size_t i = 0; i < network_.depth(); ++i)
+    network_.operation(i).plan_forward(g.plan, activations_.buffers(i, true));
   plan_loss(g);
   const std::size_t count = g.plan.tasks().size();
   g.snapshot_of.resize(count);

@@ -21,6 +21,7 @@
 #pragma once
 
 #include "codelets/softmax_cross_entropy.h"
+#include "models/activations.h"
 #include "models/apply_task.h"
 #include "models/network.h"
 #include "scheduler/prorata.h"
@@ -112,18 +113,15 @@ class Replica {
   std::int32_t batch() const { return batch_; }  // the largest that it has room for
 
   // What a replica needs of a memory, at most: snapshot and gradients, and activations with their gradients.
-  struct Bytes {
-    std::size_t fixed, per_sample;
-  };
+  using Bytes = Activations::Bytes;
   static Bytes bytes(const Network& network);
 
   // The gradient of operation i's parameters after training: the mean over the samples.
-  starpu_data_handle_t gradient(std::size_t i) const { return layers_[i].dparams.get(); }
+  starpu_data_handle_t gradient(std::size_t i) const { return activations_.gradient(i); }
+  // The last layer's outputs, [batch, classes].
+  starpu_data_handle_t outputs() const { return activations_.output(); }
 
  private:
-  struct Layer {
-    DataHandle y, dy, snapshot, dparams, extra;
-  };
   // What a block's tasks remember between snapshot and apply.
   struct BlockState {
     ParameterBlock* block;
@@ -142,8 +140,6 @@ class Replica {
     std::vector<prorata_tag> tags;
   };
 
-  // The buffers of operation i that reads the shared parameters, or else the replica's copy.
-  LayerBuffers buffers(std::size_t i, bool shared) const;
   void plan_gather(Group& group);
   void plan_loss(Group& group);
   void plan_clip(Group& group);
@@ -169,8 +165,8 @@ class Replica {
   const Remedies remedies_;
   std::function<void(Replica&)> done_;
 
-  DataHandle x_, labels_;
-  std::vector<Layer> layers_;
+  Activations activations_;
+  DataHandle labels_;
   BatchScore score_{};
   DataHandle score_handle_;
   float squares_ = 0;  // of the gradient that is being clipped

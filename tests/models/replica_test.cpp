@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -52,7 +53,12 @@ std::vector<float> copy_of(starpu_data_handle_t handle, std::size_t count) {
   return values;
 }
 
-class GradientOfWholeNetwork : public WithStarpu, public ::testing::WithParamInterface<std::size_t> {};
+struct Differentiated {
+  NetworkSpec (*spec)();
+  std::size_t batch;
+};
+
+class GradientOfWholeNetwork : public WithStarpu, public ::testing::WithParamInterface<Differentiated> {};
 
 // For each block, the slope of the mean loss along the gradient's own direction and along random ones.
 //
@@ -60,9 +66,9 @@ class GradientOfWholeNetwork : public WithStarpu, public ::testing::WithParamInt
 // 5e-4; a longer step crosses kinks of relu and max_pool (at 3e-4 one of them already costs 2 %). The gradients here
 // are 0.3 to 1.5 long, so 1 % of the length is the tolerance; a wrong term is an error of order 1.
 TEST_P(GradientOfWholeNetwork, AgreesWithFiniteDifferences) {
-  const std::size_t batch = GetParam();
+  const std::size_t batch = GetParam().batch;
   start(1);
-  NetworkSpec spec = test::every_layer();
+  NetworkSpec spec = GetParam().spec();
   const Samples samples = random_samples(spec, batch, 5);
   Network network(spec, 3);
   const SampleHandles handles(samples);
@@ -106,7 +112,45 @@ TEST_P(GradientOfWholeNetwork, AgreesWithFiniteDifferences) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Batches, GradientOfWholeNetwork, ::testing::Values(1, 3, 16));
+INSTANTIATE_TEST_SUITE_P(Of, GradientOfWholeNetwork,
+                         ::testing::Values(Differentiated{test::every_layer, 1}, Differentiated{test::every_layer, 3},
+                                           Differentiated{test::every_layer, 16}, Differentiated{test::residual, 1},
+                                           Differentiated{test::residual, 3}, Differentiated{test::residual, 16},
+                                           Differentiated{test::skip_from_input, 3}),
+                         [](const auto& tested) {
+                           return tested.param.spec().name.substr(0, 4) + "_" + std::to_string(tested.param.batch);
+                         });
+
+// With out = (x + x) + x the gradient of x, and of all before it, is three times that with out = x.
+TEST_F(WithStarpu, AValueThatSeveralReadGetsTheSumOfTheirGradients) {
+  start(1);
+  const ImageShape flat{1, 1, 3};
+  NetworkSpec one;
+  one.name = "one";
+  one.input = {2, 2, 1};
+  one.classes = 3;
+  one.layers = {test::layer("fc", DenseSpec{3}, one.input, flat)};
+  NetworkSpec thrice = one;
+  thrice.layers.push_back(test::layer("twice", AddSpec{}, flat, flat, {0, 0}));
+  thrice.layers.push_back(test::layer("thrice", AddSpec{}, flat, flat, {1, 0}));
+  const Samples samples = random_samples(one, 4, 5);
+  const SampleHandles handles(samples);
+  const std::vector<std::uint32_t> order = {0, 1, 2, 3};
+  std::vector<std::vector<float>> gradients;
+  for (const NetworkSpec& spec : {one, thrice}) {
+    Network network(spec, 3);
+    // With weights of 0 the loss has the same gradient for the outputs of both.
+    std::ranges::fill(network.parameters(0)->values.span(), 0.0f);
+    Trainer trainer(network, {4, 1});
+    run(trainer, training_pass(handles, order, {.learning_rate = 0, .momentum = 0, .weight_decay = 0}));
+    gradients.push_back(copy_of(trainer.replica(0).gradient(0), network.parameters(0)->values.count));
+  }
+  for (std::size_t i = 0; i < gradients[0].size(); ++i) {
+    EXPECT_NE(gradients[0][i], 0.0f);
+    // Three roundings of float, on numbers below 1.
+    EXPECT_NEAR(gradients[1][i], 3 * gradients[0][i], 1e-6) << i;
+  }
+}
 
 TEST_F(WithStarpu, ReplicaOfALargerBatchGivesTheSameGradientForAPartialOne) {
   start(1);
