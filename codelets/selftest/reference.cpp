@@ -94,11 +94,16 @@ void Sum::add_product(double a, double b) {
   products_ = true;
 }
 
+void Sum::add(Expected term) {
+  add(term.value);
+  carried_ += term.tolerance;
+}
+
 Expected Sum::expected() const {
   if (terms_ == 0) return {0};
   const double relative = accumulated(terms_ - 1 + products_) * kRoundoff;
   if (relative * terms_ > 1) throw std::logic_error("a sum too long for its tolerance to notice a missing term");
-  return {value_, relative * magnitude_};
+  return {value_, relative * (magnitude_ + carried_) + carried_};
 }
 
 // The tolerance stays as it is, for the rectifier does not move two numbers apart.

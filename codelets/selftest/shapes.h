@@ -5,6 +5,7 @@
 #include "codelets/add.h"
 #include "codelets/apply_gradient.h"
 #include "codelets/avg_pool.h"
+#include "codelets/batch_norm.h"
 #include "codelets/conv2d.h"
 #include "codelets/dense.h"
 #include "codelets/gather_batch.h"
@@ -117,6 +118,34 @@ inline std::vector<AvgPoolArgs> avg_pool_shapes() {
 
 inline std::vector<AvgPoolArgs> avg_pool_gradient_shapes() {
   return {{{1, 2, 2, 1, 2, 2, 2}}, {{2, 5, 7, 3, 2, 2, 2}}, {{2, 5, 6, 2, 3, 2, 1}}, {{1, 4, 5, 2, 4, 5, 1}}};
+}
+
+// Lots of rows of the loops' size and one more, a row longer than a lot, parts of unequal size; a single value.
+inline std::vector<BatchNormArgs> batch_norm_shapes() {
+  std::vector<BatchNormArgs> shapes;
+  for (std::int32_t relu : {0, 1}) {
+    for (auto [batch, pixels, channels] : {std::array{1, 1, 1},
+                                           {1, 1, 5},
+                                           {2, 1, 7},
+                                           {3, 1, 33},
+                                           {1, 49, 3},
+                                           {5, 14, 6},
+                                           {64, 1, 64},
+                                           {7, 35, 16},
+                                           {3, 100, 24},
+                                           {2, 3, 5000}})
+      shapes.push_back({{batch, pixels, channels, relu}, 1e-5f});
+    shapes.push_back({{4, 128, 8, relu}, 1e-3f});
+    shapes.push_back({{1, 513, 8, relu}, 1.0f});
+    shapes.push_back({{10, 420, 2, relu}, 1e-5f});
+  }
+  return shapes;
+}
+inline std::vector<BatchNormArgs> batch_norm_gradient_shapes() {
+  return {{{2, 1, 1, 0}, 1e-2f}, {{3, 4, 2, 0}, 1e-5f}, {{2, 3, 3, 1}, 1e-5f}, {{4, 1, 2, 1}, 1e-1f}};
+}
+inline std::vector<RunningStatisticsArgs> running_statistics_shapes() {
+  return {{{1}, 0.1f}, {{7}, 0.1f}, {{64}, 0}, {{64}, 1}, {{513}, 0.01f}};
 }
 
 inline std::vector<AddArgs> add_shapes() {
