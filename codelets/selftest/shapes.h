@@ -79,15 +79,27 @@ inline std::vector<Conv2dArgs> conv2d_shapes() {
     shapes.push_back({{5, 28, 28, 1, 6, 5, 1, 2, relu}});  // LeNet-5
     shapes.push_back({{3, 14, 14, 6, 16, 5, 1, 0, relu}});
     shapes.push_back({{200, 6, 5, 2, 3, 3, 1, 1, relu}});
+    shapes.push_back({{2, 6, 7, 5, 4, 3, 1, 1, relu, 1, 0}});
   }
+  // In groups of one channel and of several, with more channels behind than before and with fewer.
+  constexpr std::array kGroups{std::array{2, 2, 2},   std::array{8, 8, 8},   std::array{17, 17, 17},
+                               std::array{4, 12, 4},  std::array{6, 6, 2},   std::array{9, 6, 3},
+                               std::array{8, 24, 2},  std::array{32, 32, 4}, std::array{64, 64, 64},
+                               std::array{40, 24, 8}, std::array{24, 24, 3}};
+  for (auto [in, out, groups] : kGroups)
+    for (auto [kernel, stride, padding] : {std::array{1, 1, 0}, {3, 1, 1}, {3, 2, 1}, {5, 2, 0}, {2, 3, 1}})
+      for (std::int32_t bias : {0, 1}) {
+        shapes.push_back({{1 + turn % 3, 7, 5, in, out, kernel, stride, padding, turn / 3 % 2, groups, bias}});
+        ++turn;
+      }
+  shapes.push_back({{3, 20, 21, 16, 16, 3, 1, 1, 1, 16, 0}});
   return shapes;
 }
 
 inline std::vector<Conv2dArgs> conv2d_gradient_shapes() {
-  return {{{1, 1, 1, 1, 1, 1, 1, 0, 1}},
-          {{2, 4, 5, 2, 3, 3, 1, 1, 1}},
-          {{1, 5, 4, 3, 2, 3, 2, 0, 0}},
-          {{1, 6, 7, 1, 4, 5, 3, 4, 1}}};
+  return {{{1, 1, 1, 1, 1, 1, 1, 0, 1}},      {{2, 4, 5, 2, 3, 3, 1, 1, 1}},       {{1, 5, 4, 3, 2, 3, 2, 0, 0}},
+          {{1, 6, 7, 1, 4, 5, 3, 4, 1}},      {{2, 4, 3, 2, 3, 3, 1, 1, 1, 1, 0}}, {{2, 4, 5, 4, 4, 3, 1, 1, 1, 4, 0}},
+          {{1, 5, 4, 4, 6, 3, 2, 0, 0, 2, 1}}};
 }
 
 inline std::vector<MaxPoolArgs> max_pool_shapes() {
