@@ -1,4 +1,4 @@
-// The dialect that kernels.h is written in: one text that is C++, CUDA C++ and OpenCL C.
+// The dialect that the files of kernels are written in: one text that is C++, CUDA C++ and OpenCL C.
 //
 //     KERNEL(scale, int n, float factor, GLOBAL float* x) {
 //       FOR_EACH(i, n) x[i] *= factor;
@@ -51,4 +51,20 @@ typedef uint u32;
   inline void name##_in_order(__VA_ARGS__)
 #endif
 #define FOR_EACH(i, n) for (int i = 0; i < (n); ++i)
+#endif
+
+// A file of kernels has them between these two.
+#if defined(__OPENCL_VERSION__)
+#define KERNELS_BEGIN
+#define KERNELS_END
+#else
+#define KERNELS_BEGIN namespace prorata::kernels {
+#define KERNELS_END }
+namespace prorata::kernels {
+using u8 = std::uint8_t;
+using u32 = std::uint32_t;
+using std::exp;
+using std::log;
+using std::sqrt;
+}  // namespace prorata::kernels
 #endif

@@ -2,16 +2,12 @@
 //
 // The CPU implementations do not use them: what vectorizes on a core reads otherwise (elementwise.h). In C++ they are
 // what the tests hold against the reference, so that the logic of the CUDA build is proven where no GPU is.
-#ifndef __OPENCL_VERSION__  // there both texts are one
+#ifndef __OPENCL_VERSION__  // there all texts are one
 #pragma once
 #include "codelets/kernels/dialect.h"
-namespace prorata::kernels {
-using u8 = std::uint8_t;
-using u32 = std::uint32_t;
-using std::exp;
-using std::log;
-using std::sqrt;
 #endif
+
+KERNELS_BEGIN
 
 // The larger of v and floor; not a number stays so, for a diverged network must be seen to be one.
 INLINE float at_least(float v, float floor) { return v < floor ? floor : v; }
@@ -304,6 +300,4 @@ KERNEL(accumulate, int count, float weight, int first, GLOBAL const float* gradi
   FOR_EACH(i, count) sum[i] = first ? weight * gradient[i] : sum[i] + weight * gradient[i];
 }
 
-#ifndef __OPENCL_VERSION__
-}  // namespace prorata::kernels
-#endif
+KERNELS_END

@@ -5,6 +5,7 @@
 // where the entry says of what it is the gradient. A codelet without an entry makes a test fail.
 #pragma once
 
+#include "codelets/selftest/batch_norm.h"
 #include "codelets/selftest/entry.h"
 #include "codelets/selftest/shapes.h"
 
@@ -96,6 +97,12 @@ inline const std::vector<Operation>& operations() {
                                return projection(reference::avg_pool_forward(args.shape, in[2]), in[0]);
                              },
                          .derivatives = {{2, 1}}},
+
+      batch_norm_forward_entry(),
+      batch_norm_inference_entry(),
+      batch_norm_backward_entry(),
+      batch_norm_backward_parameters_entry(),
+      update_running_statistics_entry(),
 
       Entry<AddArgs>{.codelet = add_forward,  // a, b, y
                      .elements = {f32, f32, f32},

@@ -13,6 +13,7 @@ template <class Visit>
 void for_each_product(const Conv2dShape& s, Visit visit) {
   const auto rows = window_starts(s.height, s.padding, s.kernel, s.stride);
   const auto columns = window_starts(s.width, s.padding, s.kernel, s.stride);
+  const std::int64_t ins = s.in_channels / s.groups, outs = s.out_channels / s.groups;  // of a group
   std::size_t y = 0;
   for (std::int64_t n = 0; n < s.batch; ++n)
     for (std::int64_t top : rows)
@@ -22,9 +23,9 @@ void for_each_product(const Conv2dShape& s, Visit visit) {
             for (std::int64_t kw = 0; kw < s.kernel; ++kw) {
               const std::int64_t h = top + kh, w = left + kw;
               if (h < 0 || h >= s.height || w < 0 || w >= s.width) continue;
-              for (std::int64_t ic = 0; ic < s.in_channels; ++ic)
-                visit(size(((n * s.height + h) * s.width + w) * s.in_channels + ic),
-                      size(((oc * s.kernel + kh) * s.kernel + kw) * s.in_channels + ic), y);
+              for (std::int64_t ic = 0; ic < ins; ++ic)
+                visit(size(((n * s.height + h) * s.width + w) * s.in_channels + oc / outs * ins + ic),
+                      size(((oc * s.kernel + kh) * s.kernel + kw) * ins + ic), y);
             }
 }
 
@@ -38,10 +39,12 @@ void for_each_product(const DenseShape& s, Visit visit) {
 
 std::size_t weights(const DenseShape& s) { return size(s.inputs) * size(s.outputs); }
 std::size_t weights(const Conv2dShape& s) {
-  return size(s.out_channels) * size(s.kernel) * size(s.kernel) * size(s.in_channels);
+  return size(s.out_channels) * size(s.kernel) * size(s.kernel) * size(s.in_channels / s.groups);
 }
 std::size_t units(const DenseShape& s) { return size(s.outputs); }
 std::size_t units(const Conv2dShape& s) { return size(s.out_channels); }
+bool has_bias(const DenseShape&) { return true; }
+bool has_bias(const Conv2dShape& s) { return s.bias; }
 std::size_t outputs(const DenseShape& s) { return size(s.batch) * size(s.outputs); }
 std::size_t outputs(const Conv2dShape& s) {
   return size(s.batch) * window_starts(s.height, s.padding, s.kernel, s.stride).size() *
@@ -52,7 +55,7 @@ template <class Shape>
 Results layer_forward(const Shape& s, const Values& x, const Values& params) {
   std::vector<Sum> y(outputs(s));
   for_each_product(s, [&](std::size_t xi, std::size_t wi, std::size_t yi) { y[yi].add_product(x[xi], params[wi]); });
-  for (std::size_t i = 0; i < y.size(); ++i) y[i].add(params[weights(s) + i % units(s)]);
+  for (std::size_t i = 0; has_bias(s) && i < y.size(); ++i) y[i].add(params[weights(s) + i % units(s)]);
   Results results = expected(y);
   if (s.relu) std::transform(results.begin(), results.end(), results.begin(), rectified);
   return results;
@@ -69,7 +72,7 @@ LayerGradient layer_backward(const Shape& s, const Values& x, const Values& para
     dparams[wi].add_product(x[xi], masked[yi]);
     if (!dx.empty()) dx[xi].add_product(params[wi], masked[yi]);
   });
-  for (std::size_t i = 0; i < masked.size(); ++i) dparams[weights(s) + i % units(s)].add(masked[i]);
+  for (std::size_t i = 0; has_bias(s) && i < masked.size(); ++i) dparams[weights(s) + i % units(s)].add(masked[i]);
   return {exactly(masked), expected(dparams), expected(dx)};
 }
 
@@ -94,11 +97,16 @@ void Sum::add_product(double a, double b) {
   products_ = true;
 }
 
+void Sum::add(Expected term) {
+  add(term.value);
+  carried_ += term.tolerance;
+}
+
 Expected Sum::expected() const {
   if (terms_ == 0) return {0};
   const double relative = accumulated(terms_ - 1 + products_) * kRoundoff;
   if (relative * terms_ > 1) throw std::logic_error("a sum too long for its tolerance to notice a missing term");
-  return {value_, relative * magnitude_};
+  return {value_, relative * (magnitude_ + carried_) + carried_};
 }
 
 // The tolerance stays as it is, for the rectifier does not move two numbers apart.
@@ -126,7 +134,7 @@ std::size_t inputs(const Conv2dShape& s) {
   return size(s.batch) * size(s.height) * size(s.width) * size(s.in_channels);
 }
 std::size_t parameters(const DenseShape& s) { return weights(s) + units(s); }
-std::size_t parameters(const Conv2dShape& s) { return weights(s) + units(s); }
+std::size_t parameters(const Conv2dShape& s) { return weights(s) + (s.bias ? units(s) : 0); }
 
 Results forward(const DenseShape& s, const Values& x, const Values& params) { return layer_forward(s, x, params); }
 Results forward(const Conv2dShape& s, const Values& x, const Values& params) { return layer_forward(s, x, params); }

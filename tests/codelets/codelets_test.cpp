@@ -18,6 +18,7 @@
 #include <limits>
 #include <set>
 #include <stdexcept>
+#include <tuple>
 
 namespace prorata::selftest {
 namespace {
@@ -184,6 +185,17 @@ TEST(PerformanceModels, TellShapesApartAndNothingElse) {
   }
 }
 
+// Else networks that were calibrated before would be measured again.
+TEST(PerformanceModels, HaveOfAConvolutionTheFootprintFromBeforeThereWereGroups) {
+  Conv2dArgs args{{64, 28, 28, 1, 6, 5, 1, 2, 1}};
+  const std::array<std::int32_t, 9> before{64, 28, 28, 1, 6, 5, 1, 2, 1};
+  Task task(conv2d_forward, &args);
+  const auto footprint = [&] { return conv2d_forward.starpu()->model->footprint(&task); };
+  EXPECT_EQ(footprint(), starpu_hash_crc32c_be_n(before.data(), sizeof(before), 0));
+  args.shape.bias = 0;
+  EXPECT_NE(footprint(), starpu_hash_crc32c_be_n(before.data(), sizeof(before), 0));
+}
+
 TEST(PerformanceModels, CountSamples) {
   for (const Operation& op : operations())
     for (const Case& c : op.cases)
@@ -249,18 +261,20 @@ TEST(KernelError, TheFirstOneIsThrownOnce) {
   EXPECT_EQ(rethrown(), "third");
 }
 
-TEST(KernelError, ComesFromAConvolutionWiderThanItsImage) {
-  const Conv2dArgs args{{1, 3, 3, 1, 1, 5, 1, 0, 0}};
-  for (int attempt = 0; attempt < 2; ++attempt)  // what failed once is not taken from a cache later
-    for (const Implementation& implementation : present(conv2d_forward)) {
-      std::vector<Buffer> buffers{{f32, 9}, {f32, 26}, {f32, 1}};
-      const auto run = [&] {
-        implementation.call(&args, buffers);
-        rethrow_kernel_error();
-      };
-      EXPECT_THROW(run(), std::exception) << implementation.name;
-      EXPECT_NO_THROW(rethrow_kernel_error());
-    }
+TEST(KernelError, ComesFromAConvolutionThatCannotBe) {
+  const Conv2dArgs wider_than_its_image{{1, 3, 3, 1, 1, 5, 1, 0, 0}};
+  const Conv2dArgs in_unequal_groups{{1, 3, 1, 3, 2, 1, 1, 0, 0, 2}};
+  for (const Conv2dArgs& args : {wider_than_its_image, in_unequal_groups})
+    for (int attempt = 0; attempt < 2; ++attempt)  // what failed once is not taken from a cache later
+      for (const Implementation& implementation : present(conv2d_forward)) {
+        std::vector<Buffer> buffers{{f32, 9}, {f32, 26}, {f32, 1}};
+        const auto run = [&] {
+          implementation.call(&args, buffers);
+          rethrow_kernel_error();
+        };
+        EXPECT_THROW(run(), std::exception) << implementation.name;
+        EXPECT_NO_THROW(rethrow_kernel_error());
+      }
 }
 
 // --- Numbers of particular interest ---
@@ -312,6 +326,19 @@ TEST(Diverged, MaxPoolPassesNotANumberOnWhereverItIsInTheWindow) {
       EXPECT_TRUE(std::isnan(buffers[1].at(0))) << i.name << ", place " << place;
       EXPECT_EQ(buffers[2].at(0), double(place)) << i.name;
     }
+  }
+}
+
+TEST(Diverged, BatchNormPassesNotANumberOnInItsChannel) {
+  for (std::int32_t relu : {0, 1}) {
+    const BatchNormArgs args{{3, 10, 5, relu}, 1e-5f};
+    Random random(1, Random::Grain::fine);
+    Arguments in = operation(batch_norm_forward).inputs(&args, random);
+    in[0][5 * 17 + 3] = kNaN;
+    const Results y = operation(batch_norm_forward).expected(&args, in)[2];
+    for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i].value), i % 5 == 3);
+    for (const Implementation& i : present(batch_norm_forward))
+      EXPECT_EQ(check(operation(batch_norm_forward), i, &args, in), "") << i.name;
   }
 }
 
@@ -408,6 +435,49 @@ TEST(ApplyGradient, DecaysWeightsByThemselves) {
       i.call(&args, buffers);
       EXPECT_EQ(difference(buffers[0], {{p}, {-p}}), "");
     }
+  }
+}
+
+TEST(BatchNorm, FollowsTheDefinition) {
+  // Two channels of values 1, 3 and -4, 4 with gamma 2 and beta 1. Variances 1 and 16, unbiased 2 and 32; with epsilon
+  // 3 and 9 they make deviations of 2 and 5.
+  const Values x{1, -4, 3, 4}, params{2, 2, 1, 1};
+  for (auto [epsilon, channel, inverse, y] :
+       {std::tuple{3.0f, 0, 0.5, std::array{0.0, 2.0}}, std::tuple{9.0f, 1, 0.2, std::array{-0.6, 2.6}}})
+    for (const Implementation& i : present(batch_norm_forward)) {
+      SCOPED_TRACE(i.name);
+      const BatchNormArgs args{{1, 2, 2, 0}, epsilon};
+      std::vector<Buffer> buffers{{f32, x}, {f32, params}, {f32, 4}, {f32, 6}};
+      i.call(&args, buffers);
+      const auto at = static_cast<std::size_t>(channel);
+      EXPECT_NEAR(buffers[2].at(at), y[0], 1e-6);
+      EXPECT_NEAR(buffers[2].at(2 + at), y[1], 1e-6);
+      EXPECT_NEAR(buffers[3].at(at), channel == 0 ? 2 : 0, 1e-6);
+      EXPECT_NEAR(buffers[3].at(2 + at), inverse, 1e-6);
+      EXPECT_NEAR(buffers[3].at(4 + at), channel == 0 ? 2 : 32, 1e-5);
+    }
+}
+
+TEST(BatchNorm, FindsASmallVarianceBesideALargeMean) {
+  // Steps of 1/64 about 4096, where the squares of floats have no more digits left: 0, 1, 2, 3 over and over have a
+  // variance of 5/4 steps.
+  constexpr std::int32_t kRows = 4096;
+  Values x(kRows);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = 4096 + static_cast<double>(i % 4) / 64;
+  const BatchNormArgs args{{1, kRows, 1, 0}, 0};
+  for (const Implementation& i : present(batch_norm_forward)) {
+    std::vector<Buffer> buffers{{f32, x}, {f32, {1, 0}}, {f32, x.size()}, {f32, 3}};
+    i.call(&args, buffers);
+    EXPECT_NEAR(buffers[3].at(1), 64 / std::sqrt(1.25), 1e-4) << i.name;
+  }
+}
+
+TEST(RunningStatistics, FollowTheDefinition) {
+  const RunningStatisticsArgs args{{1}, 0.25f};
+  for (const Implementation& i : present(update_running_statistics)) {
+    std::vector<Buffer> buffers{{f32, {8, 4}}, {f32, {4, kNaN, 12}}};  // what normalised is not read
+    i.call(&args, buffers);
+    EXPECT_EQ(difference(buffers[0], {{7}, {6}}), "") << i.name;
   }
 }
 
