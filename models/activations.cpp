@@ -48,7 +48,8 @@ Activations::Activations(const Network& network, std::int32_t batch, bool copies
       if (copies) layer.snapshot = floats(parameters);
       layer.dparams = floats(parameters);
     }
-    if (op.extra_bytes()) layer.extra = DataHandle::temporary(op.extra_bytes() * batch, 1);
+    if (const std::size_t extra = op.extra_bytes(static_cast<std::size_t>(batch)))
+      layer.extra = DataHandle::temporary(extra, 1);
     for (std::size_t more = more_gradients(network, i); more > 0; --more) layer.more.push_back(floats(count));
     layers_.push_back(std::move(layer));
   }
@@ -58,8 +59,9 @@ Activations::Bytes Activations::bytes(const Network& network) {
   Bytes bytes{.fixed = 0, .per_sample = static_cast<std::size_t>(network.spec().input.size()) * sizeof(float)};
   for (std::size_t i = 0; i < network.depth(); ++i) {
     const Operation& op = network.operation(i);
-    bytes.fixed += 2 * op.parameter_count() * sizeof(float);
-    bytes.per_sample += (2 + more_gradients(network, i)) * outputs(network, i) * sizeof(float) + op.extra_bytes();
+    bytes.fixed += 2 * op.parameter_count() * sizeof(float) + op.extra_bytes(0);
+    bytes.per_sample +=
+        (2 + more_gradients(network, i)) * outputs(network, i) * sizeof(float) + op.extra_bytes(1) - op.extra_bytes(0);
     if (has_unwanted(network, i)) bytes.per_sample += static_cast<std::size_t>(op.input().size()) * sizeof(float);
   }
   return bytes;
@@ -90,7 +92,8 @@ LayerBuffers Activations::buffers(std::size_t i, bool shared) const {
                  .dx = {},
                  .unwanted = own.unwanted.get(),
                  .dy = own.dy.get(),
-                 .extra = own.extra.get()};
+                 .extra = own.extra.get(),
+                 .running = network_.statistics(i) ? network_.statistics(i)->handle.get() : nullptr};
   for (std::size_t input = 0; input < op.reads().size(); ++input) {
     const std::size_t read = op.reads()[input];
     b.x.push_back(read == kNetworkInput ? x_.get() : layers_[read].y.get());

@@ -31,6 +31,7 @@ class Activations {
   starpu_data_handle_t output_gradient() const { return layers_.back().dy.get(); }
   starpu_data_handle_t snapshot(std::size_t i) const { return layers_[i].snapshot.get(); }
   starpu_data_handle_t gradient(std::size_t i) const { return layers_[i].dparams.get(); }
+  starpu_data_handle_t extra(std::size_t i) const { return layers_[i].extra.get(); }
 
   // What it needs of a memory, at most, with copies of the parameters.
   struct Bytes {

@@ -2,6 +2,7 @@
 
 #include "codelets/add.h"
 #include "codelets/avg_pool.h"
+#include "codelets/batch_norm.h"
 #include "codelets/conv2d.h"
 #include "codelets/dense.h"
 #include "codelets/max_pool.h"
@@ -52,16 +53,16 @@ class Conv2d : public Operation {
   Conv2d(const LayerSpec& layer, Reads reads, const Conv2dSpec& spec, bool relu)
       : Operation(layer, std::move(reads)),
         args_{{0, layer.input.height, layer.input.width, layer.input.channels, spec.channels, spec.kernel, spec.stride,
-               spec.padding, relu}} {}
+               spec.padding, relu, spec.groups, spec.bias}} {}
 
   std::size_t weight_count() const override { return args_.shape.weights(); }
-  std::size_t bias_count() const override { return args_.shape.out_channels; }
+  std::size_t bias_count() const override { return args_.shape.bias ? args_.shape.out_channels : 0; }
   std::vector<std::int64_t> torch_weight_shape() const override {
     const Conv2dShape& s = args_.shape;
-    return {s.out_channels, s.in_channels, s.kernel, s.kernel};
+    return {s.out_channels, s.in_channels / s.groups, s.kernel, s.kernel};
   }
   std::size_t torch_weight_index(std::size_t i, const ImageShape& /*flattened*/) const override {
-    const std::size_t channels = args_.shape.in_channels;
+    const std::size_t channels = args_.shape.in_channels / args_.shape.groups;
     const std::size_t window = std::size_t(args_.shape.kernel) * args_.shape.kernel;
     const std::size_t out = i / (channels * window);
     const std::size_t in = i / window % channels;
@@ -82,13 +83,52 @@ class Conv2d : public Operation {
   Conv2dArgs args_;
 };
 
+class BatchNorm : public Operation {
+ public:
+  BatchNorm(const LayerSpec& layer, Reads reads, const BatchNormSpec& spec, bool relu)
+      : Operation(layer, std::move(reads)),
+        args_{{0, layer.input.height * layer.input.width, layer.input.channels, relu}, spec.epsilon},
+        momentum_(spec.momentum) {}
+
+  std::size_t weight_count() const override { return args_.shape.channels; }
+  std::size_t bias_count() const override { return args_.shape.channels; }
+  std::vector<std::int64_t> torch_weight_shape() const override { return {args_.shape.channels}; }
+  std::size_t extra_bytes(std::size_t /*batch*/) const override { return 3 * weight_count() * sizeof(float); }
+  std::size_t statistics_channels() const override { return weight_count(); }
+  float statistics_momentum() const override { return momentum_; }
+
+  void initialize(std::span<float> params, Random& /*random*/) const override {
+    std::ranges::fill(params.first(weight_count()), 1.0f);
+    std::ranges::fill(params.subspan(weight_count()), 0.0f);
+  }
+
+  void plan_forward(Plan& plan, const LayerBuffers& b) const override {
+    plan.add(batch_norm_forward, {b.x[0], b.params, b.y, b.extra}, args_);
+  }
+  void plan_inference(Plan& plan, const LayerBuffers& b) const override {
+    plan.add(batch_norm_inference, {b.x[0], b.params, b.running, b.y}, args_);
+  }
+  void plan_backward(Plan& plan, const LayerBuffers& b) const override {
+    if (b.dx[0])
+      plan.add(batch_norm_backward, {b.x[0], b.params, b.extra, b.y, b.dy, b.dparams, b.dx[0]}, args_);
+    else
+      plan.add(batch_norm_backward_parameters, {b.x[0], b.extra, b.y, b.dy, b.dparams}, args_);
+  }
+
+ private:
+  BatchNormArgs args_;
+  float momentum_;
+};
+
 class MaxPool : public Operation {
  public:
   MaxPool(const LayerSpec& layer, Reads reads, const MaxPoolSpec& spec)
       : Operation(layer, std::move(reads)),
         args_{{0, layer.input.height, layer.input.width, layer.input.channels, spec.window, spec.stride}} {}
 
-  std::size_t extra_bytes() const override { return static_cast<std::size_t>(output().size()); }
+  std::size_t extra_bytes(std::size_t batch) const override {
+    return batch * static_cast<std::size_t>(output().size());
+  }
 
   void plan_forward(Plan& plan, const LayerBuffers& b) const override {
     plan.add(max_pool_forward, {b.x[0], b.y, b.extra}, args_);
@@ -184,7 +224,7 @@ void Operation::initialize(std::span<float> params, Random& random) const {
 
 bool takes_relu(const LayerSpec& layer) {
   return std::holds_alternative<DenseSpec>(layer.type) || std::holds_alternative<Conv2dSpec>(layer.type) ||
-         std::holds_alternative<AddSpec>(layer.type);
+         std::holds_alternative<BatchNormSpec>(layer.type) || std::holds_alternative<AddSpec>(layer.type);
 }
 
 std::unique_ptr<const Operation> make_operation(const LayerSpec& layer, Reads reads, bool relu) {
@@ -192,6 +232,7 @@ std::unique_ptr<const Operation> make_operation(const LayerSpec& layer, Reads re
   return std::visit(
       Overloaded{[&](const DenseSpec&) -> Made { return std::make_unique<Dense>(layer, reads, relu); },
                  [&](const Conv2dSpec& s) -> Made { return std::make_unique<Conv2d>(layer, reads, s, relu); },
+                 [&](const BatchNormSpec& s) -> Made { return std::make_unique<BatchNorm>(layer, reads, s, relu); },
                  [&](const MaxPoolSpec& s) -> Made { return std::make_unique<MaxPool>(layer, reads, s); },
                  [&](const AvgPoolSpec& s) -> Made {
                    return std::make_unique<AvgPool>(layer, reads, s.window, s.window, s.stride);

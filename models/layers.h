@@ -90,7 +90,8 @@ struct LayerBuffers {
   std::vector<starpu_data_handle_t> dx;  // one for each value that it reads; null where nobody needs it
   starpu_data_handle_t unwanted;         // of dx's size; null where all of dx is there, or all of it null
   starpu_data_handle_t dy;
-  starpu_data_handle_t extra;  // extra_bytes() a sample; null where there are none
+  starpu_data_handle_t extra;    // extra_bytes(); null where there are none
+  starpu_data_handle_t running;  // the shared running statistics; null where there are none
 };
 
 class Operation {
@@ -120,12 +121,20 @@ class Operation {
   virtual std::vector<std::int64_t> torch_weight_shape() const { return {}; }
   virtual std::size_t torch_weight_index(std::size_t i, const ImageShape& /*flattened*/) const { return i; }
 
-  virtual std::size_t extra_bytes() const { return 0; }
+  // What forward keeps for backward, of a mini-batch of so many samples.
+  virtual std::size_t extra_bytes(std::size_t /*batch*/) const { return 0; }
+  // Of how many channels it has running statistics (models/running_statistics.h), and how fast they move; the
+  // mini-batch's are its extra data then.
+  virtual std::size_t statistics_channels() const { return 0; }
+  virtual float statistics_momentum() const { return 0; }
 
   // He's uniform initialisation (1502.01852, for rectifiers): weights within +-sqrt(6 / inputs of a unit), biases 0.
-  void initialize(std::span<float> params, Random& random) const;
+  virtual void initialize(std::span<float> params, Random& random) const;
 
+  // Of training.
   virtual void plan_forward(Plan& plan, const LayerBuffers& b) const = 0;
+  // Of evaluation, where it is another.
+  virtual void plan_inference(Plan& plan, const LayerBuffers& b) const { plan_forward(plan, b); }
   // Of training. Operations without parameters are asked only where a dx is there.
   virtual void plan_backward(Plan& plan, const LayerBuffers& b) const = 0;
 

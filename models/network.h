@@ -51,6 +51,16 @@ struct ParameterBlock {
   std::uint64_t version = 0;
 };
 
+// Of a batch normalisation: models/running_statistics.h.
+struct RunningStatistics {
+  RunningStatistics(std::size_t channels, float momentum);
+
+  AlignedFloats values;  // mean, then variance, of each channel
+  DataHandle handle;
+  const float momentum;
+  std::uint64_t updates = 0;
+};
+
 class Network {
  public:
   // StarPU must be running while the network lives. The weights are those of `seed`, whatever the workers.
@@ -66,10 +76,13 @@ class Network {
   ParameterBlock* parameters(std::size_t i) { return blocks_[i].get(); }
   const ParameterBlock* parameters(std::size_t i) const { return blocks_[i].get(); }
   std::size_t parameter_count() const;
+  // Null where the operation has none.
+  RunningStatistics* statistics(std::size_t i) { return statistics_[i].get(); }
+  const RunningStatistics* statistics(std::size_t i) const { return statistics_[i].get(); }
   // Whether value i depends on parameters.
   bool needs_gradient(std::size_t i) const { return needs_gradient_[i]; }
-  // Brings the parameters to main memory: `values` may be read then, and changed where `mode` is STARPU_RW. Not while
-  // tasks are in flight. Throws std::runtime_error if a device does not give them.
+  // Brings parameters and running statistics to main memory: `values` may be read then, and changed where `mode` is
+  // STARPU_RW. Not while tasks are in flight. Throws std::runtime_error if a device does not give them.
   void fetch(starpu_data_access_mode mode) const;
 
   // The image that the input of operation i was before a flatten, else its input: how its weights map to PyTorch's.
@@ -80,6 +93,7 @@ class Network {
   Optimizer optimizer_;
   std::vector<std::unique_ptr<const Operation>> operations_;
   std::vector<std::unique_ptr<ParameterBlock>> blocks_;
+  std::vector<std::unique_ptr<RunningStatistics>> statistics_;
   std::vector<bool> needs_gradient_;
 };
 

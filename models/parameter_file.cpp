@@ -5,11 +5,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -23,29 +24,43 @@ static_assert(std::endian::native == std::endian::little, "safetensors is little
 
 constexpr std::uint64_t kLongestHeader = 100'000'000;  // the limit of the reference implementation
 
+// A tensor of the file, and where in memory its elements are.
 struct Tensor {
   std::string name;
   std::vector<std::int64_t> shape;
-  std::size_t operation;
-  bool bias;
   std::size_t count;
+  std::function<float*(std::size_t)> element;
+  std::uint64_t* number = nullptr;  // instead of elements: a single integer
+
+  const char* dtype() const { return number ? "I64" : "F32"; }
+  std::size_t bytes() const { return number ? sizeof(*number) : count * sizeof(float); }
 };
 
-std::vector<Tensor> tensors_of(const Network& network) {
+std::vector<Tensor> tensors_of(Network& network) {
   std::vector<Tensor> tensors;
+  const auto add = [&tensors](std::string name, float* data, std::size_t count) {
+    tensors.push_back(
+        {std::move(name), {static_cast<std::int64_t>(count)}, count, [data](std::size_t n) { return data + n; }});
+  };
   for (std::size_t i = 0; i < network.depth(); ++i) {
     const Operation& op = network.operation(i);
-    if (op.parameter_count() == 0) continue;
-    tensors.push_back({op.name() + ".weight", op.torch_weight_shape(), i, false, op.weight_count()});
-    tensors.push_back({op.name() + ".bias", {static_cast<std::int64_t>(op.bias_count())}, i, true, op.bias_count()});
+    if (const ParameterBlock* block = network.parameters(i)) {
+      float* const values = block->values.data.get();
+      const ImageShape image = network.unflattened_input(i);
+      tensors.push_back({op.name() + ".weight", op.torch_weight_shape(), op.weight_count(),
+                         [=, &op](std::size_t n) { return values + op.torch_weight_index(n, image); }});
+      if (op.bias_count() > 0) add(op.name() + ".bias", values + op.weight_count(), op.bias_count());
+    }
+    if (RunningStatistics* statistics = network.statistics(i)) {
+      const std::size_t channels = op.statistics_channels();
+      add(op.name() + ".running_mean", statistics->values.data.get(), channels);
+      add(op.name() + ".running_var", statistics->values.data.get() + channels, channels);
+      tensors.push_back({op.name() + ".num_batches_tracked", {}, 1, {}, &statistics->updates});
+    }
   }
+  // An integer is twice as wide as the others: in front, each is where a multiple of its size is.
+  std::ranges::stable_partition(tensors, [](const Tensor& t) { return t.number != nullptr; });
   return tensors;
-}
-
-// Where element i of the file's tensor is in the operation's block.
-std::size_t place(const Network& network, const Tensor& t, std::size_t i) {
-  const Operation& op = network.operation(t.operation);
-  return t.bias ? op.weight_count() + i : op.torch_weight_index(i, network.unflattened_input(t.operation));
 }
 
 struct File {
@@ -73,16 +88,18 @@ void sync_directory(const fs::path& directory) {
 
 }  // namespace
 
-void write_parameters(const Network& network, const fs::path& file) {
+void write_parameters(Network& network, const fs::path& file) {
   network.fetch(STARPU_R);
   nlohmann::ordered_json header;
   header["__metadata__"] = {{"format", "pt"}, {"network", network.spec().name}};
-  std::vector<float> data;
+  std::vector<char> data;
   for (const Tensor& t : tensors_of(network)) {
-    const std::size_t begin = data.size() * sizeof(float);
-    const auto values = network.parameters(t.operation)->values.span();
-    for (std::size_t i = 0; i < t.count; ++i) data.push_back(values[place(network, t, i)]);
-    header[t.name] = {{"dtype", "F32"}, {"shape", t.shape}, {"data_offsets", {begin, data.size() * sizeof(float)}}};
+    const std::size_t begin = data.size();
+    data.resize(begin + t.bytes());
+    if (t.number) std::memcpy(data.data() + begin, t.number, sizeof(*t.number));
+    for (std::size_t i = 0; !t.number && i < t.count; ++i)
+      std::memcpy(data.data() + begin + i * sizeof(float), t.element(i), sizeof(float));
+    header[t.name] = {{"dtype", t.dtype()}, {"shape", t.shape}, {"data_offsets", {begin, data.size()}}};
   }
   std::string text = header.dump();
   text.append((8 - text.size() % 8) % 8, ' ');  // the data is to be aligned
@@ -94,7 +111,7 @@ void write_parameters(const Network& network, const fs::path& file) {
     if (out.fd < 0) throw std::runtime_error(temporary.string() + ": cannot be created: " + std::strerror(errno));
     write_all(out.fd, &length, sizeof(length), temporary);
     write_all(out.fd, text.data(), text.size(), temporary);
-    write_all(out.fd, data.data(), data.size() * sizeof(float), temporary);
+    write_all(out.fd, data.data(), data.size(), temporary);
     if (::fsync(out.fd) != 0)
       throw std::runtime_error(temporary.string() + ": cannot be written: " + std::strerror(errno));
     if (::rename(temporary.c_str(), file.c_str()) != 0)
@@ -138,7 +155,7 @@ void read_parameters(Network& network, const fs::path& file) {
            "' does not have; is it of another network?");
   }
 
-  std::map<std::string, std::vector<float>> values;
+  std::map<std::string, std::vector<char>> values;
   for (const Tensor& t : tensors) {
     const std::string of = "tensor '" + t.name + "' ";
     if (!header.contains(t.name))
@@ -146,7 +163,8 @@ void read_parameters(Network& network, const fs::path& file) {
            "' needs; is it of another network?");
     const auto& entry = header.at(t.name);
     const auto expected = nlohmann::json(t.shape).dump();
-    if (!entry.is_object() || entry.value("dtype", nlohmann::json()) != "F32") fail(of + "must have dtype F32");
+    if (!entry.is_object() || entry.value("dtype", nlohmann::json()) != t.dtype())
+      fail(of + "must have dtype " + t.dtype());
     if (entry.value("shape", nlohmann::json()) != nlohmann::json(t.shape))
       fail(of + "must have the shape " + expected + ", but has " + entry.value("shape", nlohmann::json()).dump());
     const auto offsets = entry.value("data_offsets", nlohmann::json());
@@ -155,22 +173,23 @@ void read_parameters(Network& network, const fs::path& file) {
       fail(of + "must have data_offsets [begin, end]");
     const auto begin = offsets[0].get<std::uint64_t>();
     const auto end = offsets[1].get<std::uint64_t>();
-    if (end < begin || end - begin != t.count * sizeof(float))
-      fail(of + "must take " + std::to_string(t.count * sizeof(float)) + " bytes, but its data_offsets are " +
-           offsets.dump());
+    if (end < begin || end - begin != t.bytes())
+      fail(of + "must take " + std::to_string(t.bytes()) + " bytes, but its data_offsets are " + offsets.dump());
     if (end > data_size)
       fail(of + "ends at byte " + std::to_string(data_start + end) + ", but the file has " + std::to_string(size) +
            "; it is truncated");
     auto& v = values[t.name];
-    v.resize(t.count);
+    v.resize(t.bytes());
     in.seekg(static_cast<std::streamoff>(data_start + begin));
-    in.read(reinterpret_cast<char*>(v.data()), static_cast<std::streamsize>(end - begin));
+    in.read(v.data(), static_cast<std::streamsize>(end - begin));
     if (!in) fail(of + "could not be read");
   }
   network.fetch(STARPU_RW);
   for (const Tensor& t : tensors) {
-    const auto block = network.parameters(t.operation)->values.span();
-    for (std::size_t i = 0; i < t.count; ++i) block[place(network, t, i)] = values[t.name][i];
+    const std::vector<char>& v = values.at(t.name);
+    if (t.number) std::memcpy(t.number, v.data(), sizeof(*t.number));
+    for (std::size_t i = 0; !t.number && i < t.count; ++i)
+      std::memcpy(t.element(i), v.data() + i * sizeof(float), sizeof(float));
   }
 }
 

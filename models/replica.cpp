@@ -3,6 +3,7 @@
 #include "codelets/backend/happens_before.h"
 #include "codelets/gather_batch.h"
 #include "codelets/snapshot.h"
+#include "models/running_statistics.h"
 
 #include <algorithm>
 
@@ -64,6 +65,16 @@ void Replica::plan_apply(Group& g, std::size_t i) {
                            compensation);
 }
 
+void Replica::plan_statistics(Group& g) {
+  for (std::size_t i = 0; i < network_.depth(); ++i) {
+    RunningStatistics* statistics = network_.statistics(i);
+    if (!statistics) continue;
+    plan_update(g.plan, *statistics, activations_.extra(i));
+    g.statistics.resize(g.plan.tasks().size());
+    g.statistics.back() = statistics;
+  }
+}
+
 void Replica::plan_training() {
   Group& g = training_;
   g.kind = GroupKind::train;
@@ -94,18 +105,22 @@ void Replica::plan_training() {
     if (!network_.needs_gradient(i)) continue;
     activations_.plan_sum(g.plan, i);
     network_.operation(i).plan_backward(g.plan, activations_.buffers(i, !copies_));
+    g.last_backward = g.plan.tasks().size() - 1;
     if (!clips) apply(i);
   }
   if (clips) {
     plan_clip(g);
     for (std::size_t i = depth; i-- > 0;) apply(i);
   }
+  if (update_ == Update::at_once) plan_statistics(g);
   const std::size_t count = g.plan.tasks().size();
   g.snapshot_of.resize(count);
   g.apply_to.resize(count);
-  // Every task leads to an apply, so the group has ended when all applies have; without them, when all backward has.
+  g.statistics.resize(count);
+  // Every other task leads to an apply, so the group has ended when all applies and updates of statistics have; without
+  // them, when all backward has.
   for (std::size_t t = 0; t < count; ++t)
-    g.last.push_back(update_ == Update::later ? t >= backward : g.apply_to[t] != nullptr);
+    g.last.push_back(update_ == Update::later ? t >= backward : g.apply_to[t] || g.statistics[t]);
   g.tags.resize(count);
 }
 
@@ -114,11 +129,12 @@ void Replica::plan_evaluation() {
   g.kind = GroupKind::evaluate;
   plan_gather(g);
   for (std::size_t i = 0; i < network_.depth(); ++i)
-    network_.operation(i).plan_forward(g.plan, activations_.buffers(i, true));
+    network_.operation(i).plan_inference(g.plan, activations_.buffers(i, true));
   plan_loss(g);
   const std::size_t count = g.plan.tasks().size();
   g.snapshot_of.resize(count);
   g.apply_to.resize(count);
+  g.statistics.resize(count);
   g.last.assign(count, false);
   g.last.back() = true;
   g.tags.resize(count);
@@ -205,6 +221,10 @@ void Replica::submit(Group& g, const DataSource& data, std::span<const std::uint
     } else if (BlockState* target = g.apply_to[t]) {
       task->prologue_callback_pop_func = on_apply;
       task->prologue_callback_pop_arg = target;
+    } else if (RunningStatistics* statistics = g.statistics[t]) {
+      task->prologue_callback_pop_func = on_statistics_update;
+      task->prologue_callback_pop_arg = statistics;
+      starpu_task_declare_deps_array(task, 1, &tasks[g.last_backward]);
     }
   }
   tasks.front()->prologue_callback_pop_func = on_begin;

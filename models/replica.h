@@ -2,7 +2,9 @@
 // group of tasks that trains with it.
 //
 // The group, in order:  gather | snapshot of each block | forward | loss | backward and apply, last layer first. Where
-// gradients are clipped each apply needs them all:  ... | loss | backward | clip | apply.
+// gradients are clipped each apply needs them all:  ... | loss | backward | clip | apply. At the very end the running
+// statistics are moved, where there are some. Those tasks wait for backward as snapshots do for gather: they would
+// otherwise hold the statistics from forward on.
 //
 // A snapshot depends on gather, which touches nothing shared: StarPU grants a task its data when the task becomes
 // ready, so a snapshot that became ready while the group waits for a worker would both age and keep every update out.
@@ -118,6 +120,8 @@ class Replica {
 
   // The gradient of operation i's parameters after training: the mean over the samples.
   starpu_data_handle_t gradient(std::size_t i) const { return activations_.gradient(i); }
+  // The statistics of the mini-batch that operation i normalised by in training.
+  starpu_data_handle_t statistics(std::size_t i) const { return activations_.extra(i); }
   // The last layer's outputs, [batch, classes].
   starpu_data_handle_t outputs() const { return activations_.output(); }
 
@@ -136,6 +140,8 @@ class Replica {
     GatherBatchArgs* gather;
     // By task: its block where it is a snapshot or an apply, else null.
     std::vector<BlockState*> snapshot_of, apply_to;
+    std::vector<RunningStatistics*> statistics;  // by task: those that it moves, else null
+    std::size_t last_backward = 0;
     std::vector<bool> last;  // tasks with which the group ends
     std::vector<prorata_tag> tags;
   };
@@ -144,6 +150,7 @@ class Replica {
   void plan_loss(Group& group);
   void plan_clip(Group& group);
   void plan_apply(Group& group, std::size_t i);
+  void plan_statistics(Group& group);
   void plan_training();
   void plan_evaluation();
   static void make_tasks(Group& group, const DataSource& data, std::span<const std::uint32_t> indices,

@@ -124,11 +124,18 @@ decltype(LayerSpec::type) read_type(const TableReader& r, const std::string& wha
     return DenseSpec{r.integer("units", 1, kMostUnits)};
   }
   if (type == "conv2d") {
-    only({"channels", "kernel", "stride", "padding"});
-    const Conv2dSpec spec{r.integer("channels", 1, kMostUnits), r.integer("kernel", 1, 64),
-                          r.integer_or("stride", 1, 64, 1), r.integer_or("padding", 0, 63, 0)};
+    only({"channels", "kernel", "stride", "padding", "groups", "bias"});
+    const Conv2dSpec spec{r.integer("channels", 1, kMostUnits),     r.integer("kernel", 1, 64),
+                          r.integer_or("stride", 1, 64, 1),         r.integer_or("padding", 0, 63, 0),
+                          r.integer_or("groups", 1, kMostUnits, 1), r.boolean_or("bias", true)};
     if (spec.padding >= spec.kernel) r.fail(what + ": 'padding' must be smaller than 'kernel'");
     return spec;
+  }
+  if (type == "batch_norm") {
+    only({"momentum", "epsilon"});
+    const BatchNormSpec usual;
+    return BatchNormSpec{static_cast<float>(r.number_or("momentum", 0, 1, usual.momentum)),
+                         static_cast<float>(r.number_or("epsilon", 1e-12, 1, usual.epsilon))};
   }
   if (type == "max_pool" || type == "avg_pool") {
     only({"window", "stride"});
@@ -142,7 +149,7 @@ decltype(LayerSpec::type) read_type(const TableReader& r, const std::string& wha
   const auto found = without_keys.find(type);
   if (found == without_keys.end())
     r.fail(r.at("type", ""), what + ": unknown type '" + type +
-                                 "'; known are add, avg_pool, conv2d, dense, flatten, "
+                                 "'; known are add, avg_pool, batch_norm, conv2d, dense, flatten, "
                                  "global_avg_pool, max_pool, relu");
   only({});
   return found->second;
@@ -171,6 +178,10 @@ void check_sizes(const TableReader& r, const std::string& what, const LayerSpec&
   if (const auto* dense = std::get_if<DenseSpec>(&layer.type);
       dense && in.size() * dense->units >= std::int64_t{1} << 31)
     r.fail(what + " would have more than 2^31 weights; use fewer units, or pool before it");
+  if (const auto* conv = std::get_if<Conv2dSpec>(&layer.type);
+      conv && (in.channels % conv->groups != 0 || conv->channels % conv->groups != 0))
+    r.fail(what + ": 'groups' is " + std::to_string(conv->groups) + ", which must divide the " +
+           std::to_string(in.channels) + " channels of its input and its own " + std::to_string(conv->channels));
   if (layer.output.size() == 0)
     r.fail(what + ": its window does not fit into its input " + to_string(in) + "; use a smaller one, or padding");
   if (layer.output.size() > kMostFeatures)
@@ -190,7 +201,8 @@ LayerSpec read_layer(const fs::path& file, const Table& table, const LayersSoFar
 }
 
 bool has_parameters(const LayerSpec& layer) {
-  return std::holds_alternative<DenseSpec>(layer.type) || std::holds_alternative<Conv2dSpec>(layer.type);
+  return std::holds_alternative<DenseSpec>(layer.type) || std::holds_alternative<Conv2dSpec>(layer.type) ||
+         std::holds_alternative<BatchNormSpec>(layer.type);
 }
 
 // By name, their places in the list.

@@ -30,6 +30,13 @@ struct Conv2dSpec {
   std::int32_t kernel;
   std::int32_t stride;
   std::int32_t padding;
+  std::int32_t groups = 1;
+  bool bias = true;
+};
+// As PyTorch's BatchNorm2d.
+struct BatchNormSpec {
+  float momentum = 0.1f;  // of the running statistics
+  float epsilon = 1e-5f;
 };
 struct MaxPoolSpec {
   std::int32_t window;
@@ -49,7 +56,9 @@ inline constexpr std::size_t kNetworkInput = SIZE_MAX;
 
 struct LayerSpec {
   std::string name;  // from the file, else its number in the list, as in PyTorch's Sequential
-  std::variant<DenseSpec, Conv2dSpec, MaxPoolSpec, AvgPoolSpec, GlobalAvgPoolSpec, AddSpec, ReluSpec, FlattenSpec> type;
+  std::variant<DenseSpec, Conv2dSpec, BatchNormSpec, MaxPoolSpec, AvgPoolSpec, GlobalAvgPoolSpec, AddSpec, ReluSpec,
+               FlattenSpec>
+      type;
   ImageShape input;  // of each of its inputs
   ImageShape output;
   // Earlier layers, by their place in the list, whose outputs it takes, or kNetworkInput. Empty: the layer before it,

@@ -55,6 +55,13 @@ class TableReader {
     return number;
   }
 
+  bool boolean_or(const std::string& key, bool otherwise) const {
+    if (!has(key)) return otherwise;
+    const toml::value& v = table_.at(key);
+    if (!v.is_boolean()) fail(v, what_ + ": '" + key + "' must be true or false");
+    return v.as_boolean();
+  }
+
   std::string text(const std::string& key) const {
     const toml::value& v = at(key, "a string");
     if (!is_text(v)) fail(v, what_ + ": '" + key + "' must be a string that is not empty");

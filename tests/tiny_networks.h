@@ -56,6 +56,25 @@ inline NetworkSpec residual() {
   return spec;
 }
 
+// Batch normalisations of the network's input, with a rectifier behind a convolution without bias, and of a flat value;
+// and a convolution in groups.
+inline NetworkSpec normalized() {
+  const ImageShape image{5, 4, 2}, inside{5, 4, 4}, flat{1, 1, 6};
+  NetworkSpec spec;
+  spec.name = "normalized";
+  spec.input = image;
+  spec.classes = 4;
+  spec.layers = {layer("bn0", BatchNormSpec{}, image, image),
+                 layer("conv1", Conv2dSpec{4, 3, 1, 1, 1, false}, image, inside),
+                 layer("bn1", BatchNormSpec{}, inside, inside),
+                 layer("3", ReluSpec{}, inside, inside),
+                 layer("conv2", Conv2dSpec{4, 3, 1, 1, 2}, inside, inside),
+                 layer("fc1", DenseSpec{6}, inside, flat),
+                 layer("bn2", BatchNormSpec{}, flat, flat),
+                 layer("fc2", DenseSpec{4}, flat, {1, 1, 4})};
+  return spec;
+}
+
 // An add that reads the network's input, whose gradient nobody needs.
 inline NetworkSpec skip_from_input() {
   const ImageShape flat{1, 1, 6};
