@@ -7,6 +7,9 @@
 
 KERNELS_BEGIN
 
+// Of every parts-th row from `first` on.
+INLINE int rows_of_part(int rows, int first, int parts) { return (rows - first + parts - 1) / parts; }
+
 // partial[2, parts, columns]: the mean of every parts-th row, and the sum of the squares of their deviations from it.
 // Each thread reads its rows twice, for sums of squares alone would cancel; and it sums up what they are more than the
 // first of them, for a mean that is far from 0 would leave few digits for them.
@@ -16,7 +19,7 @@ KERNEL(batch_moments, int rows, int columns, int parts, GLOBAL const float* x, G
     const float about = x[(LONG)first * columns + column];
     float sum = 0.0f, squares = 0.0f;
     for (int r = first; r < rows; r += parts) sum += x[(LONG)r * columns + column] - about;
-    const float mean = about + sum / (float)((rows - first + parts - 1) / parts);
+    const float mean = about + sum / (float)rows_of_part(rows, first, parts);
     for (int r = first; r < rows; r += parts) {
       const float deviation = x[(LONG)r * columns + column] - mean;
       squares += deviation * deviation;
@@ -32,11 +35,11 @@ KERNEL(batch_statistics, int rows, int columns, int parts, float epsilon, GLOBAL
   FOR_EACH(c, columns) {
     float sum = 0.0f, squares = 0.0f;
     for (int p = 1; p < parts; ++p)
-      sum += (float)((rows - p + parts - 1) / parts) * (partial[p * columns + c] - partial[c]);
+      sum += (float)rows_of_part(rows, p, parts) * (partial[p * columns + c] - partial[c]);
     const float mean = partial[c] + sum / (float)rows;
     for (int p = 0; p < parts; ++p) {
       const float distance = partial[p * columns + c] - mean;
-      squares += partial[(parts + p) * columns + c] + (float)((rows - p + parts - 1) / parts) * distance * distance;
+      squares += partial[(parts + p) * columns + c] + (float)rows_of_part(rows, p, parts) * distance * distance;
     }
     statistics[c] = mean;
     statistics[columns + c] = 1.0f / sqrt(squares / (float)rows + epsilon);

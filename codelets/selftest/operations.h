@@ -132,6 +132,17 @@ inline const std::vector<Operation>& operations() {
                          },
                      .derivatives = {{4, 2}, {5, 3}}},
 
+      Entry<DropoutArgs>{
+          .codelet = dropout,  // x, y
+          .elements = {f32, f32},
+          .shapes = dropout_shapes(),
+          .inputs = [](const DropoutArgs& args, Random& random) -> Arguments {
+            return {random.uniform(std::size_t(args.shape.batch) * std::size_t(args.shape.features)), {}};
+          },
+          .expected = [](const DropoutArgs& args, const Arguments& in) -> std::vector<Results> {
+            return {{}, reference::dropout(args, in[0])};
+          }},
+
       Entry<ReluArgs>{.codelet = relu_forward,  // x, y
                       .elements = {f32, f32},
                       .shapes = relu_shapes(),

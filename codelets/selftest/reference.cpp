@@ -161,6 +161,33 @@ Results add_backward(const AddShape& s, const Values& y, const Values& dy) {
   return s.relu ? relu_backward(y, dy) : exactly(dy);
 }
 
+// A round multiplies two of the words, and crosses the halves of their products.
+std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
+  for (std::uint64_t round = 0; round < 10; ++round) {
+    const std::uint64_t left = std::uint64_t{3528531795} * counter[0], right = std::uint64_t{3449720151} * counter[2];
+    const auto key0 = static_cast<std::uint32_t>(key[0] + round * 2654435769);  // the golden ratio
+    const auto key1 = static_cast<std::uint32_t>(key[1] + round * 3144134277);  // sqrt(3) - 1
+    counter = {static_cast<std::uint32_t>(right / (std::uint64_t{1} << 32)) ^ counter[1] ^ key0,
+               static_cast<std::uint32_t>(right % (std::uint64_t{1} << 32)),
+               static_cast<std::uint32_t>(left / (std::uint64_t{1} << 32)) ^ counter[3] ^ key1,
+               static_cast<std::uint32_t>(left % (std::uint64_t{1} << 32))};
+  }
+  return counter;
+}
+
+Results dropout(const DropoutArgs& args, const Values& x) {
+  const auto word = [](std::uint64_t n) { return static_cast<std::uint32_t>(n); };
+  const Expected scale = Expected{1} / (Expected{1} - Expected{args.probability});
+  Results y;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const auto random = philox({word(i / 4), args.layer, word(args.minibatch), word(args.minibatch >> 32)},
+                               {word(args.seed), word(args.seed >> 32)});
+    const bool kept = random[i % 4] >= std::floor(args.probability * 0x1p32);
+    y.push_back(Expected{x[i]} * (kept ? scale : Expected{0}));
+  }
+  return y;
+}
+
 Results relu_forward(const Values& x) {
   Results y = exactly(x);
   std::transform(y.begin(), y.end(), y.begin(), rectified);

@@ -14,11 +14,14 @@
 #include "codelets/clip_gradient.h"
 #include "codelets/conv2d.h"
 #include "codelets/dense.h"
+#include "codelets/dropout.h"
 #include "codelets/gather_batch.h"
 #include "codelets/max_pool.h"
 #include "codelets/softmax_cross_entropy.h"
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace prorata::reference {
@@ -105,6 +108,10 @@ Results update_running_statistics(const RunningStatisticsArgs& args, const Value
 
 Results add_forward(const AddShape& s, const Values& a, const Values& b);
 Results add_backward(const AddShape& s, const Values& y, const Values& dy);  // for a and for b
+
+// Philox4x32-10.
+std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key);
+Results dropout(const DropoutArgs& args, const Values& x);
 
 Results relu_forward(const Values& x);
 Results relu_backward(const Values& y, const Values& dy);

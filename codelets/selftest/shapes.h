@@ -10,6 +10,7 @@
 #include "codelets/clip_gradient.h"
 #include "codelets/conv2d.h"
 #include "codelets/dense.h"
+#include "codelets/dropout.h"
 #include "codelets/gather_batch.h"
 #include "codelets/max_pool.h"
 #include "codelets/relu.h"
@@ -170,6 +171,13 @@ inline std::vector<AddArgs> add_shapes() {
   return shapes;
 }
 inline std::vector<AddArgs> add_gradient_shapes() { return {{{1, 1, 0}}, {{3, 7, 0}}, {{3, 7, 1}}}; }
+
+inline std::vector<DropoutArgs> dropout_shapes() {
+  constexpr std::uint64_t kAll = ~std::uint64_t{0};
+  return {{{1, 1}, 0.5f, 1, 0, 0},    {{1, 3}, 0.2f, 1, 1, 0},          {{3, 7}, 0, 7, 1, 2},
+          {{64, 101}, 0.5f, 1, 9, 1}, {{5, 784}, 0.25f, kAll, kAll, 1}, {{1000, 3}, 0.9f, 1ull << 32, 1ull << 33, 5},
+          {{2, 64}, 0.999f, 2, 3, 4}, {{1, 65}, 0.1f, 3, 2, 1}};
+}
 
 inline std::vector<ReluArgs> relu_shapes() { return {{{1, 1}}, {{3, 7}}, {{64, 101}}, {{1000, 3}}}; }
 inline std::vector<ReluArgs> relu_gradient_shapes() { return {{{1, 1}}, {{3, 7}}}; }

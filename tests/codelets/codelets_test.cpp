@@ -5,8 +5,7 @@
 #if defined(PRORATA_CUDNN)
 #include "codelets/backend/cudnn.h"
 #endif
-#include "codelets/selftest/implementations.h"
-#include "codelets/selftest/operations.h"
+#include "tests/codelets/table.h"
 
 #include <cblas.h>
 #include <omp.h>
@@ -18,16 +17,9 @@
 #include <limits>
 #include <set>
 #include <stdexcept>
-#include <tuple>
 
 namespace prorata::selftest {
 namespace {
-
-const Operation& operation(const Codelet& codelet) {
-  for (const Operation& op : operations())
-    if (op.codelet == &codelet) return op;
-  throw std::logic_error("no entry for codelet " + codelet.name());
-}
 
 // As in a run, where the workers are the parallelism.
 class OneThread : public ::testing::Environment {
@@ -53,13 +45,6 @@ std::vector<Row> rows(bool only_gradients) {
   for (const Operation& op : operations())
     for (const Implementation& i : implementations_of(*op.codelet))
       if (!only_gradients || !op.derivatives.empty()) all.push_back({&op, i});
-  return all;
-}
-
-// Those that can run here.
-std::vector<Implementation> present(const Codelet& codelet) {
-  std::vector<Implementation> all = implementations_of(codelet);
-  std::erase_if(all, [](const Implementation& i) { return !i.missing.empty(); });
   return all;
 }
 
@@ -279,8 +264,6 @@ TEST(KernelError, ComesFromAConvolutionThatCannotBe) {
 
 // --- Numbers of particular interest ---
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
 TEST(Diverged, DensePassesNotANumberOnToWhatDependsOnIt) {
   const std::pair<std::size_t, std::size_t> sources[] = {{0, 2 * 17 + 3}, {1, 4 * 17}, {1, 9 * 17 + 5}};
   for (auto [buffer, place] : sources)  // of the input, the weights and the biases
@@ -326,19 +309,6 @@ TEST(Diverged, MaxPoolPassesNotANumberOnWhereverItIsInTheWindow) {
       EXPECT_TRUE(std::isnan(buffers[1].at(0))) << i.name << ", place " << place;
       EXPECT_EQ(buffers[2].at(0), double(place)) << i.name;
     }
-  }
-}
-
-TEST(Diverged, BatchNormPassesNotANumberOnInItsChannel) {
-  for (std::int32_t relu : {0, 1}) {
-    const BatchNormArgs args{{3, 10, 5, relu}, 1e-5f};
-    Random random(1, Random::Grain::fine);
-    Arguments in = operation(batch_norm_forward).inputs(&args, random);
-    in[0][5 * 17 + 3] = kNaN;
-    const Results y = operation(batch_norm_forward).expected(&args, in)[2];
-    for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i].value), i % 5 == 3);
-    for (const Implementation& i : present(batch_norm_forward))
-      EXPECT_EQ(check(operation(batch_norm_forward), i, &args, in), "") << i.name;
   }
 }
 
@@ -435,49 +405,6 @@ TEST(ApplyGradient, DecaysWeightsByThemselves) {
       i.call(&args, buffers);
       EXPECT_EQ(difference(buffers[0], {{p}, {-p}}), "");
     }
-  }
-}
-
-TEST(BatchNorm, FollowsTheDefinition) {
-  // Two channels of values 1, 3 and -4, 4 with gamma 2 and beta 1. Variances 1 and 16, unbiased 2 and 32; with epsilon
-  // 3 and 9 they make deviations of 2 and 5.
-  const Values x{1, -4, 3, 4}, params{2, 2, 1, 1};
-  for (auto [epsilon, channel, inverse, y] :
-       {std::tuple{3.0f, 0, 0.5, std::array{0.0, 2.0}}, std::tuple{9.0f, 1, 0.2, std::array{-0.6, 2.6}}})
-    for (const Implementation& i : present(batch_norm_forward)) {
-      SCOPED_TRACE(i.name);
-      const BatchNormArgs args{{1, 2, 2, 0}, epsilon};
-      std::vector<Buffer> buffers{{f32, x}, {f32, params}, {f32, 4}, {f32, 6}};
-      i.call(&args, buffers);
-      const auto at = static_cast<std::size_t>(channel);
-      EXPECT_NEAR(buffers[2].at(at), y[0], 1e-6);
-      EXPECT_NEAR(buffers[2].at(2 + at), y[1], 1e-6);
-      EXPECT_NEAR(buffers[3].at(at), channel == 0 ? 2 : 0, 1e-6);
-      EXPECT_NEAR(buffers[3].at(2 + at), inverse, 1e-6);
-      EXPECT_NEAR(buffers[3].at(4 + at), channel == 0 ? 2 : 32, 1e-5);
-    }
-}
-
-TEST(BatchNorm, FindsASmallVarianceBesideALargeMean) {
-  // Steps of 1/64 about 4096, where the squares of floats have no more digits left: 0, 1, 2, 3 over and over have a
-  // variance of 5/4 steps.
-  constexpr std::int32_t kRows = 4096;
-  Values x(kRows);
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = 4096 + static_cast<double>(i % 4) / 64;
-  const BatchNormArgs args{{1, kRows, 1, 0}, 0};
-  for (const Implementation& i : present(batch_norm_forward)) {
-    std::vector<Buffer> buffers{{f32, x}, {f32, {1, 0}}, {f32, x.size()}, {f32, 3}};
-    i.call(&args, buffers);
-    EXPECT_NEAR(buffers[3].at(1), 64 / std::sqrt(1.25), 1e-4) << i.name;
-  }
-}
-
-TEST(RunningStatistics, FollowTheDefinition) {
-  const RunningStatisticsArgs args{{1}, 0.25f};
-  for (const Implementation& i : present(update_running_statistics)) {
-    std::vector<Buffer> buffers{{f32, {8, 4}}, {f32, {4, kNaN, 12}}};  // what normalised is not read
-    i.call(&args, buffers);
-    EXPECT_EQ(difference(buffers[0], {{7}, {6}}), "") << i.name;
   }
 }
 
