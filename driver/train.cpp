@@ -174,6 +174,7 @@ class TrainingRun {
                     .data = train_.source(),
                     .order = order_,
                     .step = [this](std::size_t n) { return step(n); },
+                    .first_sample = static_cast<std::uint64_t>(epoch_ - 1) * order_.size(),
                     .balance = options_.balance,
                     .round = options_.round,
                     .record = [this](const MinibatchResult& m) { return record(m); }};

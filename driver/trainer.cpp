@@ -186,6 +186,7 @@ void Trainer::submit(Replica& replica, std::size_t samples, std::unique_lock<std
   const auto batch = static_cast<std::size_t>(options_.batch);
   const auto indices = pass.order.subspan(next_sample_, samples);
   const std::size_t number = next_sample_ / batch;
+  const std::uint64_t first_sample = pass.first_sample + next_sample_;
   next_sample_ += samples;
   const std::uint64_t sequence = sequence_++;
   ++in_flight_;
@@ -198,6 +199,7 @@ void Trainer::submit(Replica& replica, std::size_t samples, std::unique_lock<std
   try {
     if (pass.kind == GroupKind::train) {
       UpdateStep step = pass.step(number);
+      step.first_sample = first_sample;
       if (by_size()) step.weight *= static_cast<float>(samples) / static_cast<float>(batch);
       replica.submit_training(pass.data, indices, sequence, step, by_size() ? worker_of(replica) : -1);
     } else {

@@ -40,6 +40,7 @@ struct Pass {
   std::span<const std::uint32_t> order;  // the samples, in the order in which they are dealt
   // For training: the step of the pass's n-th mini-batch, in the order in which they are dealt.
   std::function<UpdateStep(std::size_t n)> step;
+  std::uint64_t first_sample = 0;  // that number in the training, of the first one in `order`
   prorata_balance balance;
   std::uint32_t round;  // groups a round; 0: the policy's choice
   // Called once a mini-batch, one call at a time, from worker threads. Returns whether to go on.

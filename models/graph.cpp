@@ -57,7 +57,7 @@ std::vector<std::unique_ptr<const Operation>> make_operations(const NetworkSpec&
     for (std::size_t input : resolved.inputs[i])
       reads.push_back(input == kNetworkInput ? kNetworkInput : value_of[input]);
     value_of[i] = operations.size();
-    operations.push_back(make_operation(layers[i], std::move(reads), with_relu[i]));
+    operations.push_back(make_operation(layers[i], std::move(reads), value_of[i], with_relu[i]));
   }
   return operations;
 }

@@ -5,6 +5,7 @@
 #include "codelets/batch_norm.h"
 #include "codelets/conv2d.h"
 #include "codelets/dense.h"
+#include "codelets/dropout.h"
 #include "codelets/max_pool.h"
 #include "codelets/relu.h"
 
@@ -159,6 +160,28 @@ class AvgPool : public Operation {
   AvgPoolArgs args_;
 };
 
+class Dropout : public Operation {
+ public:
+  Dropout(const LayerSpec& layer, Reads reads, const DropoutSpec& spec, std::size_t value)
+      : Operation(layer, std::move(reads)),
+        args_{{0, static_cast<std::int32_t>(layer.input.size())},
+              spec.probability,
+              0,
+              0,
+              static_cast<std::uint32_t>(value)} {}
+
+  void plan_forward(Plan& plan, const LayerBuffers& b) const override { plan.add(dropout, {b.x[0], b.y}, args_); }
+  void plan_inference(Plan& plan, const LayerBuffers& b) const override {
+    DropoutArgs none = args_;
+    none.probability = 0;
+    plan.add(dropout, {b.x[0], b.y}, none);
+  }
+  void plan_backward(Plan& plan, const LayerBuffers& b) const override { plan.add(dropout, {b.dy, b.dx[0]}, args_); }
+
+ private:
+  DropoutArgs args_;
+};
+
 class Add : public Operation {
  public:
   Add(const LayerSpec& layer, Reads reads, bool relu)
@@ -227,7 +250,7 @@ bool takes_relu(const LayerSpec& layer) {
          std::holds_alternative<BatchNormSpec>(layer.type) || std::holds_alternative<AddSpec>(layer.type);
 }
 
-std::unique_ptr<const Operation> make_operation(const LayerSpec& layer, Reads reads, bool relu) {
+std::unique_ptr<const Operation> make_operation(const LayerSpec& layer, Reads reads, std::size_t value, bool relu) {
   using Made = std::unique_ptr<const Operation>;
   return std::visit(
       Overloaded{[&](const DenseSpec&) -> Made { return std::make_unique<Dense>(layer, reads, relu); },
@@ -240,6 +263,7 @@ std::unique_ptr<const Operation> make_operation(const LayerSpec& layer, Reads re
                  [&](const GlobalAvgPoolSpec&) -> Made {
                    return std::make_unique<AvgPool>(layer, reads, layer.input.height, layer.input.width, 1);
                  },
+                 [&](const DropoutSpec& s) -> Made { return std::make_unique<Dropout>(layer, reads, s, value); },
                  [&](const AddSpec&) -> Made { return std::make_unique<Add>(layer, reads, relu); },
                  [&](const ReluSpec&) -> Made { return std::make_unique<Relu>(layer, reads); },
                  [&](const auto&) -> Made { throw std::logic_error("no operation of this layer"); }},

@@ -46,6 +46,7 @@ class Plan {
   Args& add(const Codelet& codelet, std::vector<starpu_data_handle_t> buffers, Args args) {
     auto stored = std::make_shared<Args>(args);
     if constexpr (requires { stored->shape.batch; }) batches_.push_back(&stored->shape.batch);
+    if constexpr (requires { stored->minibatch; }) draws_.push_back({&stored->seed, &stored->minibatch});
     tasks_.push_back({&codelet, std::move(buffers), stored.get()});
     Args& result = *stored;
     args_.push_back(std::move(stored));
@@ -72,13 +73,25 @@ class Plan {
     for (std::int32_t* b : batches_) *b = batch;
     for (const auto& [count, of_sample] : counts_) *count = batch * of_sample;
   }
+  // From what tasks that draw at random draw.
+  void set_draw(std::uint64_t seed, std::uint64_t minibatch) {
+    for (const Draw& draw : draws_) {
+      *draw.seed = seed;
+      *draw.minibatch = minibatch;
+    }
+  }
   const std::vector<TaskPlan>& tasks() const { return tasks_; }
 
  private:
+  struct Draw {
+    std::uint64_t *seed, *minibatch;
+  };
+
   std::vector<TaskPlan> tasks_;
   std::vector<std::shared_ptr<void>> args_;
   std::vector<std::int32_t*> batches_;
   std::vector<std::pair<std::int32_t*, std::int32_t>> counts_;
+  std::vector<Draw> draws_;
 };
 
 // The buffers of one operation in one replica. Per sample: x of the input's size, y of the output's, dx and dy alike.
@@ -146,8 +159,9 @@ class Operation {
   bool elementwise_;
 };
 
-// The operation of a layer, with or without a relu fused into it.
-std::unique_ptr<const Operation> make_operation(const LayerSpec& layer, std::vector<std::size_t> reads, bool relu);
+// The operation of a layer that makes this value, with or without a relu fused into it.
+std::unique_ptr<const Operation> make_operation(const LayerSpec& layer, std::vector<std::size_t> reads,
+                                                std::size_t value, bool relu);
 // Whether it can have one.
 bool takes_relu(const LayerSpec& layer);
 

@@ -42,7 +42,7 @@ RunningStatistics::RunningStatistics(std::size_t channels, float its_momentum)
 }
 
 Network::Network(NetworkSpec spec, std::uint64_t seed, const Optimizer& optimizer)
-    : spec_(std::move(spec)), optimizer_(optimizer), operations_(make_operations(spec_)) {
+    : spec_(std::move(spec)), seed_(seed), optimizer_(optimizer), operations_(make_operations(spec_)) {
   Random random(seed, kWeightStream);
   for (const auto& operation : operations_) {
     const std::size_t count = operation->parameter_count();

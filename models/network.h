@@ -63,12 +63,14 @@ struct RunningStatistics {
 
 class Network {
  public:
-  // StarPU must be running while the network lives. The weights are those of `seed`, whatever the workers.
+  // StarPU must be running while the network lives. The weights, and what dropout draws, are those of `seed`, whatever
+  // the workers.
   Network(NetworkSpec spec, std::uint64_t seed, const Optimizer& optimizer);
   // With the optimizer that its file names.
   Network(NetworkSpec spec, std::uint64_t seed) : Network(spec, seed, Optimizer{.kind = spec.defaults.optimizer}) {}
 
   const NetworkSpec& spec() const { return spec_; }
+  std::uint64_t seed() const { return seed_; }
   const Optimizer& optimizer() const { return optimizer_; }
   std::size_t depth() const { return operations_.size(); }
   const Operation& operation(std::size_t i) const { return *operations_[i]; }
@@ -90,6 +92,7 @@ class Network {
 
  private:
   NetworkSpec spec_;
+  std::uint64_t seed_;
   Optimizer optimizer_;
   std::vector<std::unique_ptr<const Operation>> operations_;
   std::vector<std::unique_ptr<ParameterBlock>> blocks_;

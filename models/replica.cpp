@@ -144,6 +144,7 @@ void Replica::submit_training(const DataSource& data, std::span<const std::uint3
                               const UpdateStep& step, int worker) {
   for (BlockState& state : blocks_)
     if (state.apply) state.apply->set(step);
+  training_.plan.set_draw(network_.seed(), step.first_sample);
   submit(training_, data, indices, sequence, worker);
 }
 

@@ -137,6 +137,10 @@ decltype(LayerSpec::type) read_type(const TableReader& r, const std::string& wha
     return BatchNormSpec{static_cast<float>(r.number_or("momentum", 0, 1, usual.momentum)),
                          static_cast<float>(r.number_or("epsilon", 1e-12, 1, usual.epsilon))};
   }
+  if (type == "dropout") {
+    only({"probability"});
+    return DropoutSpec{static_cast<float>(r.number_or("probability", 0, 0.999, 0.5))};
+  }
   if (type == "max_pool" || type == "avg_pool") {
     only({"window", "stride"});
     const std::int32_t window = r.integer("window", 1, type == "max_pool" ? 15 : 64);
@@ -149,7 +153,7 @@ decltype(LayerSpec::type) read_type(const TableReader& r, const std::string& wha
   const auto found = without_keys.find(type);
   if (found == without_keys.end())
     r.fail(r.at("type", ""), what + ": unknown type '" + type +
-                                 "'; known are add, avg_pool, batch_norm, conv2d, dense, flatten, "
+                                 "'; known are add, avg_pool, batch_norm, conv2d, dense, dropout, flatten, "
                                  "global_avg_pool, max_pool, relu");
   only({});
   return found->second;
@@ -236,7 +240,8 @@ void refuse_unread(const fs::path& file, const toml::array& tables, const std::v
 }  // namespace
 
 bool is_elementwise(const LayerSpec& layer) {
-  return std::holds_alternative<ReluSpec>(layer.type) || std::holds_alternative<AddSpec>(layer.type);
+  return std::holds_alternative<ReluSpec>(layer.type) || std::holds_alternative<DropoutSpec>(layer.type) ||
+         std::holds_alternative<AddSpec>(layer.type);
 }
 
 TrainingDefaults training_defaults(OptimizerKind optimizer) {

@@ -47,6 +47,9 @@ struct AvgPoolSpec {
   std::int32_t stride;
 };
 struct GlobalAvgPoolSpec {};
+struct DropoutSpec {
+  float probability;
+};
 struct AddSpec {};
 struct ReluSpec {};
 struct FlattenSpec {};
@@ -56,8 +59,8 @@ inline constexpr std::size_t kNetworkInput = SIZE_MAX;
 
 struct LayerSpec {
   std::string name;  // from the file, else its number in the list, as in PyTorch's Sequential
-  std::variant<DenseSpec, Conv2dSpec, BatchNormSpec, MaxPoolSpec, AvgPoolSpec, GlobalAvgPoolSpec, AddSpec, ReluSpec,
-               FlattenSpec>
+  std::variant<DenseSpec, Conv2dSpec, BatchNormSpec, MaxPoolSpec, AvgPoolSpec, GlobalAvgPoolSpec, DropoutSpec, AddSpec,
+               ReluSpec, FlattenSpec>
       type;
   ImageShape input;  // of each of its inputs
   ImageShape output;

@@ -75,6 +75,24 @@ inline NetworkSpec normalized() {
   return spec;
 }
 
+// Dropout behind a rectifier, of an image and of a flat value.
+inline NetworkSpec with_dropout(float probability) {
+  const ImageShape image{5, 4, 2}, inside{5, 4, 4}, flat{1, 1, 12};
+  NetworkSpec spec;
+  spec.name = "dropout";
+  spec.input = image;
+  spec.classes = 4;
+  spec.layers = {layer("conv", Conv2dSpec{4, 3, 1, 1}, image, inside),
+                 layer("1", ReluSpec{}, inside, inside),
+                 layer("2", DropoutSpec{probability}, inside, inside),
+                 layer("fc1", DenseSpec{12}, inside, flat),
+                 layer("4", ReluSpec{}, flat, flat),
+                 layer("5", DropoutSpec{probability}, flat, flat),
+                 layer("fc2", DenseSpec{4}, flat, {1, 1, 4})};
+  return spec;
+}
+inline NetworkSpec dropout() { return with_dropout(0.25f); }
+
 // An add that reads the network's input, whose gradient nobody needs.
 inline NetworkSpec skip_from_input() {
   const ImageShape flat{1, 1, 6};

@@ -51,6 +51,7 @@ TEST_F(Program, SaysWhatIsWrongWithANetworkFile) {
       {head + "[[layer]]\ntype = \"conv2d\"\nchannels = 2\nkernel = 1\n[[layer]]\ntype = \"flatten\"\n" +
            "[[layer]]\ntype = \"dense\"\nunits = 72\n[[layer]]\ntype = \"add\"\ninputs = [\"1\", \"2\"]\n" + dense,
        {":13", "'1'", "'2'", "flatten"}},
+      {head + "[[layer]]\ntype = \"dropout\"\nprobability = 1\n" + dense, {":6", "probability"}},
       {head + "[[layer]]\ntype = \"batch_norm\"\nmomentum = 2\n" + dense, {":6", "momentum"}},
       {head + "[[layer]]\ntype = \"conv2d\"\nchannels = 2\nkernel = 1\nbias = 0\n" + dense, {":8", "bias", "true"}},
       {head + "[[layer]]\ntype = \"conv2d\"\nchannels = 2\nkernel = 1\ngroups = 2\n" + dense,

@@ -127,7 +127,8 @@ INSTANTIATE_TEST_SUITE_P(Of, GradientOfWholeNetwork,
                                            Differentiated{test::every_layer, 16}, Differentiated{test::residual, 1},
                                            Differentiated{test::residual, 3}, Differentiated{test::residual, 16},
                                            Differentiated{test::skip_from_input, 3},
-                                           Differentiated{test::normalized, 4}, Differentiated{test::normalized, 16}),
+                                           Differentiated{test::normalized, 4}, Differentiated{test::normalized, 16},
+                                           Differentiated{test::dropout, 16}),
                          [](const auto& tested) {
                            return tested.param.spec().name.substr(0, 4) + "_" + std::to_string(tested.param.batch);
                          });
