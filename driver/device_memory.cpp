@@ -17,9 +17,8 @@ std::string mebibytes(std::size_t bytes) { return std::to_string((bytes >> 20) +
 
 std::size_t device_bytes(const Network& network, const Dataset& data, std::int32_t batch) {
   constexpr std::size_t kMinibatches = 2;
-  const Replica::Bytes of_one = Replica::bytes(network);
-  return data.train.images.size() + data.train.labels.size() + data.test.images.size() + data.test.labels.size() +
-         network.parameter_count() * sizeof(float) + kConv2dWorkspace +
+  const Replica::Bytes of_one = Replica::bytes(network, {.normalize = true});
+  return data.train.bytes() + data.test.bytes() + network.parameter_count() * sizeof(float) + kConv2dWorkspace +
          kMinibatches * (of_one.fixed + of_one.per_sample * static_cast<std::size_t>(batch));
 }
 

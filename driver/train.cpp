@@ -69,6 +69,8 @@ Summary describe_run(const TrainOptions& o, const NetworkSpec& spec, const Runti
   s.model = spec.name;
   s.dataset = o.data.dataset;
   s.seed = o.seed;
+  s.preprocessing = o.augmentation;
+  s.preprocessing.normalize = o.data.preparation.normalize;
   s.epochs_wanted = o.epochs.value_or(spec.defaults.epochs);
   s.batch = o.batch.value_or(spec.defaults.batch);
   s.optimizer = o.optimizer;
@@ -120,7 +122,8 @@ class TrainingRun {
                            .staleness = summary.staleness_bound.value_or(0),
                            .remedies = {.scale_by_staleness = options.staleness_aware_lr,
                                         .compensation = static_cast<float>(options.delay_compensation)},
-                           .share = options.share}),
+                           .share = options.share,
+                           .preprocessing = summary.preprocessing}),
         train_(data.train),
         progress_(Progress::choose(options.progress, options.common.quiet)) {
     order_.resize(data.train.size());
@@ -164,8 +167,11 @@ class TrainingRun {
     std::iota(order_.begin(), order_.end(), 0u);
     Random(options_.seed, kOrderStream + static_cast<std::uint64_t>(epoch)).shuffle(order_);
 
+    DataSource source = train_.source();
+    source.seed = options_.seed;
+    source.epoch = static_cast<std::uint32_t>(epoch);
     const Pass pass{.kind = GroupKind::train,
-                    .data = train_.source(),
+                    .data = source,
                     .order = order_,
                     .step = [this](std::size_t n) { return step(n); },
                     .balance = options_.balance,
@@ -307,7 +313,7 @@ int exit_code_of(const Summary& summary, const RunDirectory& out) {
 
 int run_train(const TrainOptions& o) {
   const NetworkSpec spec = read_network_spec(find_network(o.data.model));
-  const Dataset data = load_dataset(o.data.dataset, o.data.data, spec, o.seed);
+  const Dataset data = load_dataset(o.data.dataset, o.data.data, spec, o.seed, o.data.preparation);
   const Runtime runtime(
       {.verbose = o.common.verbose, .slowdown = o.slowdown, .unlike_cpus = calibrated_unlike(spec.name)});
   Summary summary = describe_run(o, spec, runtime);

@@ -6,7 +6,8 @@
 //
 // FOR_EACH deals the numbers 0 .. n - 1 out to whoever runs the kernel: one after the other in C++, to the threads of
 // the grid on a device. Nothing may depend on their order, and no two of them may write the same element.
-// Integers are 32 bits (`int`) but for LONG, which is 64; functions are those that all three have (exp, log).
+// Integers are 32 bits (`int`) but for LONG, which is 64; functions are those that all three have (exp, log), and
+// HIGH_PRODUCT(a, b), the upper 32 bits of the product of two u32.
 //
 // In C++ each kernel also becomes a value of its name, which Device::launch() takes: see backend/kernel.h.
 #if defined(__OPENCL_VERSION__)
@@ -16,6 +17,7 @@
 #define INLINE static inline
 #define KERNEL(name, ...) __kernel void name(__VA_ARGS__)
 #define FOR_EACH(i, n) for (int i = get_global_id(0); i < (n); i += get_global_size(0))
+#define HIGH_PRODUCT(a, b) mul_hi((uint)(a), (uint)(b))
 typedef uchar u8;
 typedef uint u32;
 
@@ -26,6 +28,7 @@ typedef uint u32;
 #define GLOBAL
 #define LONG std::int64_t
 #define INLINE static inline __device__
+#define HIGH_PRODUCT(a, b) __umulhi(a, b)
 #define KERNEL(name, ...) extern "C" __global__ void prorata_cuda_##name(__VA_ARGS__)
 #define FOR_EACH(i, n) for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += gridDim.x * blockDim.x)
 
@@ -38,6 +41,7 @@ typedef uint u32;
 #define GLOBAL
 #define LONG std::int64_t
 #define INLINE inline
+#define HIGH_PRODUCT(a, b) static_cast<std::uint32_t>((std::uint64_t{a} * (b)) >> 32)
 #if defined(PRORATA_CUDA)
 #define KERNEL(name, ...)                                                                                 \
   extern "C" void prorata_cuda_##name(__VA_ARGS__); /* what nvcc makes to launch it by */                 \

@@ -46,6 +46,7 @@ struct WorkerSummary {
 struct Summary {
   std::string model, dataset, optimizer, lr_schedule, balance, share, consistency, scheduler;
   std::uint64_t seed = 0;
+  Preprocessing preprocessing;
   int epochs_wanted = 0;
   int epochs = 0;  // completed
   int batch = 0;

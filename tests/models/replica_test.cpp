@@ -20,13 +20,13 @@ using test::WithStarpu;
 
 Samples random_samples(const NetworkSpec& spec, std::size_t count, std::uint64_t seed) {
   Random random(seed, 99);
-  Samples s;
+  std::vector<std::uint8_t> images;
+  std::vector<std::int32_t> labels;
   for (std::size_t i = 0; i < count; ++i) {
-    s.labels.push_back(static_cast<std::uint8_t>(random.below(static_cast<std::uint64_t>(spec.classes))));
-    for (std::int64_t f = 0; f < spec.input.size(); ++f)
-      s.images.push_back(static_cast<std::uint8_t>(random.below(256)));
+    labels.push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(spec.classes))));
+    for (std::int64_t f = 0; f < spec.input.size(); ++f) images.push_back(static_cast<std::uint8_t>(random.below(256)));
   }
-  return s;
+  return {std::move(images), std::move(labels)};
 }
 
 Pass training_pass(const SampleHandles& handles, std::span<const std::uint32_t> order, SgdStep step) {
