@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <exception>
+#include <iterator>
 #include <mutex>
 #include <stdexcept>
 
@@ -33,11 +34,24 @@ int may_run(unsigned worker, starpu_task* /*task*/, unsigned implementation) {
 
 }  // namespace
 
+template <class Implementation, class Function>
+void Codelet::offer(starpu_worker_archtype kind, std::uint32_t where, const std::vector<Implementation>& all,
+                    Function* functions) {
+  if (all.size() > STARPU_MAXIMPLEMENTATIONS)
+    throw std::logic_error("codelet " + name_ + " has more implementations than StarPU was built for");
+  if (all.empty()) return;
+  codelet_.where |= where;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    functions[i] = all[i].run;
+    names_[kind].emplace_back(all[i].name);
+  }
+}
+
 Codelet::Codelet(const char* name, std::vector<starpu_data_access_mode> modes, Footprint footprint,
-                 std::vector<CpuImplementation> cpu, DeviceFunctions devices)
-    : name_(name), symbol_("prorata_" + name_), cpu_(std::move(cpu)), devices_(devices) {
-  if (modes.size() > STARPU_NMAXBUFS || cpu_.size() > STARPU_MAXIMPLEMENTATIONS)
-    throw std::logic_error("codelet " + name_ + " has more buffers or implementations than StarPU was built for");
+                 std::vector<CpuImplementation> cpu, DeviceImplementations devices)
+    : name_(name), symbol_("prorata_" + name_), cpu_(std::move(cpu)), devices_(std::move(devices)) {
+  if (modes.size() > STARPU_NMAXBUFS)
+    throw std::logic_error("codelet " + name_ + " has more buffers than StarPU was built for");
 
   model_.type = STARPU_HISTORY_BASED;
   model_.symbol = symbol_.c_str();
@@ -46,27 +60,19 @@ Codelet::Codelet(const char* name, std::vector<starpu_data_access_mode> modes, F
 
   starpu_codelet_init(&codelet_);
   codelet_.name = name_.c_str();
-  codelet_.where = STARPU_CPU;
   codelet_.can_execute = may_run;
   codelet_.model = &model_;
   codelet_.nbuffers = static_cast<int>(modes.size());
   std::copy(modes.begin(), modes.end(), codelet_.modes);
-  for (std::size_t i = 0; i < cpu_.size(); ++i) {
-    codelet_.cpu_funcs[i] = cpu_[i].run;
-    names_[STARPU_CPU_WORKER].emplace_back(cpu_[i].name);
-  }
-  if (devices_.opencl) {
-    codelet_.where |= STARPU_OPENCL;
-    codelet_.opencl_funcs[0] = devices_.opencl;
-    codelet_.opencl_flags[0] = STARPU_OPENCL_ASYNC;
-    names_[STARPU_OPENCL_WORKER] = {"opencl"};
-  }
-  if (devices_.cuda) {
-    codelet_.where |= STARPU_CUDA;
-    codelet_.cuda_funcs[0] = devices_.cuda;
-    codelet_.cuda_flags[0] = STARPU_CUDA_ASYNC;
-    names_[STARPU_CUDA_WORKER] = {"cuda"};
-  }
+  offer(STARPU_CPU_WORKER, STARPU_CPU, cpu_, codelet_.cpu_funcs);
+#if defined(PRORATA_OPENCL)
+  offer(STARPU_OPENCL_WORKER, STARPU_OPENCL, devices_.opencl, codelet_.opencl_funcs);
+  std::fill(std::begin(codelet_.opencl_flags), std::end(codelet_.opencl_flags), STARPU_OPENCL_ASYNC);
+#endif
+#if defined(PRORATA_CUDA)
+  offer(STARPU_CUDA_WORKER, STARPU_CUDA, devices_.cuda, codelet_.cuda_funcs);
+  std::fill(std::begin(codelet_.cuda_flags), std::end(codelet_.cuda_flags), STARPU_CUDA_ASYNC);
+#endif
 
   registry().push_back(this);
 }

@@ -58,10 +58,10 @@ struct Footprint {
 // Immutable after construction, and never destroyed before StarPU has shut down: declare at namespace scope.
 class Codelet {
  public:
-  // `modes`: one access mode a buffer. At most STARPU_MAXIMPLEMENTATIONS implementations; the first one is
-  // the one that a deterministic run uses.
+  // `modes`: one access mode a buffer. At most STARPU_MAXIMPLEMENTATIONS implementations for a kind of worker; the
+  // first one is the one that a deterministic run uses.
   Codelet(const char* name, std::vector<starpu_data_access_mode> modes, Footprint footprint,
-          std::vector<CpuImplementation> cpu, DeviceFunctions devices = {});
+          std::vector<CpuImplementation> cpu, DeviceImplementations devices = {});
   Codelet(const Codelet&) = delete;
   Codelet& operator=(const Codelet&) = delete;
 
@@ -69,7 +69,7 @@ class Codelet {
   const std::vector<CpuImplementation>& cpu() const { return cpu_; }
   // The names of what it has for a kind of worker, in StarPU's order; none for a kind that it cannot run on.
   const std::vector<std::string>& implementations(starpu_worker_archtype kind) const;
-  const DeviceFunctions& devices() const { return devices_; }
+  const DeviceImplementations& devices() const { return devices_; }
   std::size_t buffers() const { return static_cast<std::size_t>(codelet_.nbuffers); }
   // StarPU writes statistics into its codelets, hence the mutable reference.
   starpu_codelet* starpu() const { return &codelet_; }
@@ -78,10 +78,15 @@ class Codelet {
   static const std::vector<const Codelet*>& all();
 
  private:
+  // Tells StarPU what there is for a kind of worker.
+  template <class Implementation, class Function>
+  void offer(starpu_worker_archtype kind, std::uint32_t where, const std::vector<Implementation>& all,
+             Function* functions);
+
   std::string name_;
   std::string symbol_;
   std::vector<CpuImplementation> cpu_;
-  DeviceFunctions devices_;
+  DeviceImplementations devices_;
   std::map<starpu_worker_archtype, std::vector<std::string>> names_;
   mutable starpu_perfmodel model_{};
   mutable starpu_codelet codelet_{};

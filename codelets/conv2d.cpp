@@ -1,11 +1,8 @@
 #include "codelets/conv2d.h"
 
-#include "codelets/backend/bias.h"
 #include "codelets/backend/onednn.h"
+#include "codelets/conv2d_devices.h"
 #include "codelets/kernels/elementwise.h"
-
-#include <algorithm>
-#include <stdexcept>
 
 namespace prorata {
 namespace {
@@ -135,115 +132,24 @@ void backward(const Conv2dArgs& args, const float* x, const float* params, const
 
 }  // namespace with_onednn
 
-// On devices: a matrix whose rows are the windows of the image, and products with it. It is made for as many images at
-// a time as kConv2dWorkspace has room for, at least one.
-namespace by_columns {
-
-struct Columns {
-  explicit Columns(const Conv2dShape& shape)
-      : s(shape),
-        pixels(std::size_t(s.out_height()) * s.out_width()),
-        row(std::size_t(s.kernel) * s.kernel * s.in_channels),
-        images(std::clamp<std::size_t>(kConv2dWorkspace / sizeof(float) / (pixels * row), 1, std::size_t(s.batch))) {
-    if (s.out_height() < 1 || s.out_width() < 1)
-      throw std::invalid_argument("conv2d: the window is larger than the image and its padding");
-  }
-
-  // Calls visit(first image, images, first row of y) for one lot after the other.
-  template <class Visit>
-  void for_each_lot(const Visit& visit) const {
-    for (std::size_t first = 0; first < std::size_t(s.batch); first += images)
-      visit(first, std::min(images, std::size_t(s.batch) - first), first * pixels);
-  }
-
-  template <class Device>
-  Out<Device> room(Device& d) const {
-    return d.template workspace<float>(images * pixels * row);
-  }
-
-  // From x to the matrix, and from there to dx.
-  template <class Device>
-  void gather(Device& d, std::size_t first, std::size_t n, In<Device> x, Out<Device> columns) const {
-    const auto run = d.one_thread() ? s.kernel * s.in_channels : 1;
-    d.launch(kernels::image_to_columns, n * pixels * row / std::size_t(run), as_int(n), as_int(first), s.height,
-             s.width, s.in_channels, s.out_height(), s.out_width(), s.kernel, s.stride, s.padding, run, x, columns);
-  }
-  template <class Device>
-  void scatter(Device& d, std::size_t first, std::size_t n, In<Device> columns, Out<Device> dx) const {
-    d.launch(kernels::columns_to_image, n * std::size_t(s.height) * s.width * s.in_channels, as_int(n), as_int(first),
-             s.height, s.width, s.in_channels, s.out_height(), s.out_width(), s.kernel, s.stride, s.padding, columns,
-             dx);
-  }
-
-  const Conv2dShape& s;
-  std::size_t pixels, row, images;  // row: of the matrix; images: at a time
-};
-
-struct Forward {
-  template <class Device>
-  static void run(Device& d, const Conv2dArgs& args, In<Device> x, In<Device> params, Out<Device> y) {
-    const Conv2dShape& s = args.shape;
-    const Columns c(s);
-    const auto columns = c.room(d);
-    c.for_each_lot([&](std::size_t first, std::size_t n, std::size_t at) {
-      c.gather(d, first, n, x, columns);
-      d.gemm({Transpose::no, Transpose::yes, std::int64_t(n * c.pixels), s.out_channels, std::int64_t(c.row)}, columns,
-             0, params, 0, 0.0f, y, at * s.out_channels);
-    });
-    add_bias(d, s.batch * c.pixels, s.out_channels, params, s.weights(), s.relu, y);
-  }
-};
-
-struct BackwardParameters {
-  template <class Device>
-  static void run(Device& d, const Conv2dArgs& args, In<Device> x, In<Device> y, Out<Device> dy, Out<Device> dparams) {
-    const Conv2dShape& s = args.shape;
-    const Columns c(s);
-    add_bias_backward(d, s.batch * c.pixels, s.out_channels, y, s.relu, dy, dparams, s.weights());
-    const auto columns = c.room(d);
-    c.for_each_lot([&](std::size_t first, std::size_t n, std::size_t at) {
-      c.gather(d, first, n, x, columns);
-      d.gemm({Transpose::yes, Transpose::no, s.out_channels, std::int64_t(c.row), std::int64_t(n * c.pixels)}, dy,
-             at * s.out_channels, columns, 0, first == 0 ? 0.0f : 1.0f, dparams, 0);
-    });
-  }
-};
-
-struct Backward {
-  template <class Device>
-  static void run(Device& d, const Conv2dArgs& args, In<Device> x, In<Device> params, In<Device> y, Out<Device> dy,
-                  Out<Device> dparams, Out<Device> dx) {
-    const Conv2dShape& s = args.shape;
-    const Columns c(s);
-    BackwardParameters::run(d, args, x, y, dy, dparams);
-    const auto columns = c.room(d);
-    c.for_each_lot([&](std::size_t first, std::size_t n, std::size_t at) {
-      d.gemm({Transpose::no, Transpose::no, std::int64_t(n * c.pixels), std::int64_t(c.row), s.out_channels}, dy,
-             at * s.out_channels, params, 0, 0.0f, columns, 0);
-      c.scatter(d, first, n, columns, dx);
-    });
-  }
-};
-
-}  // namespace by_columns
 }  // namespace
 
 const Codelet conv2d_forward{"conv2d_forward",
                              {STARPU_R, STARPU_R, STARPU_W},
                              footprint_of<Conv2dArgs>(),
                              {{"onednn", cpu<with_onednn::forward>}},
-                             on_devices<by_columns::Forward>()};
+                             on_devices<by_columns::Forward, with_cudnn::Forward>()};
 
 const Codelet conv2d_backward{"conv2d_backward",
                               {STARPU_R, STARPU_R, STARPU_R, STARPU_RW, STARPU_W, STARPU_W},
                               footprint_of<Conv2dArgs>(),
                               {{"onednn", cpu<with_onednn::backward>}},
-                              on_devices<by_columns::Backward>()};
+                              on_devices<by_columns::Backward, with_cudnn::Backward>()};
 
 const Codelet conv2d_backward_parameters{"conv2d_backward_parameters",
                                          {STARPU_R, STARPU_R, STARPU_RW, STARPU_W},
                                          footprint_of<Conv2dArgs>(),
                                          {{"onednn", cpu<with_onednn::backward_parameters>}},
-                                         on_devices<by_columns::BackwardParameters>()};
+                                         on_devices<by_columns::BackwardParameters, with_cudnn::BackwardParameters>()};
 
 }  // namespace prorata

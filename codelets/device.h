@@ -30,7 +30,9 @@
 #include "codelets/backend/cuda.h"
 #endif
 
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace prorata {
 
@@ -39,16 +41,22 @@ using In = typename Device::template Array<const T>;
 template <class Device, class T = float>
 using Out = typename Device::template Array<T>;
 
-// The forms of one operation; null where its kind of device is not built in. `buffers` and `args` are StarPU's.
-struct DeviceFunctions {
-  void (*in_order)(void* buffers[], void* args) = nullptr;
-  void (*opencl)(void* buffers[], void* args) = nullptr;  // of StarPU, asynchronous
-  void (*cuda)(void* buffers[], void* args) = nullptr;    // of StarPU, asynchronous
+// One form of an operation on the devices of a kind. `buffers` and `args` are StarPU's.
+template <class Device>
+struct DeviceImplementation {
+  const char* name;  // of the library or method, as shown to users; of what runs on every kind, the kind's
+  void (*run)(void* buffers[], void* args);  // of StarPU, asynchronous: on the device of the calling worker
+  void (*run_on)(Device& device, void* buffers[], const void* args);  // the same on a given device
+};
+
+// All of one operation, for each kind of device that is built in; the first is the one that a deterministic run uses.
+struct DeviceImplementations {
+  std::vector<DeviceImplementation<InOrder>> in_order;
 #if defined(PRORATA_OPENCL)
-  void (*on_opencl)(OpenCl& device, void* buffers[], const void* args) = nullptr;  // the same on a given device
+  std::vector<DeviceImplementation<OpenCl>> opencl;
 #endif
 #if defined(PRORATA_CUDA)
-  void (*on_cuda)(Cuda& device, void* buffers[], const void* args) = nullptr;
+  std::vector<DeviceImplementation<Cuda>> cuda;
 #endif
 };
 
@@ -71,21 +79,29 @@ struct DeviceCall<Device, Run> {
   }
 };
 
+template <class Device, auto Run>
+DeviceImplementation<Device> implementation(const char* name) {
+  return {name, &DeviceCall<Device, Run>::on_worker, &DeviceCall<Device, Run>::on};
+}
+
 }  // namespace detail
 
-template <class Operation>
-constexpr DeviceFunctions on_devices() {
-  DeviceFunctions functions;
-  functions.in_order = &detail::DeviceCall<InOrder, &Operation::template run<InOrder>>::on_worker;
+// `Cudnn`: the same operation as a function run(Cuda&, args, arrays...) that uses cuDNN, a further implementation; not
+// looked at where cuDNN is not built in.
+template <class Operation, class Cudnn = void>
+DeviceImplementations on_devices() {
+  DeviceImplementations all;
+  all.in_order = {detail::implementation<InOrder, &Operation::template run<InOrder>>("in_order")};
 #if defined(PRORATA_OPENCL)
-  functions.opencl = &detail::DeviceCall<OpenCl, &Operation::template run<OpenCl>>::on_worker;
-  functions.on_opencl = &detail::DeviceCall<OpenCl, &Operation::template run<OpenCl>>::on;
+  all.opencl = {detail::implementation<OpenCl, &Operation::template run<OpenCl>>("opencl")};
 #endif
 #if defined(PRORATA_CUDA)
-  functions.cuda = &detail::DeviceCall<Cuda, &Operation::template run<Cuda>>::on_worker;
-  functions.on_cuda = &detail::DeviceCall<Cuda, &Operation::template run<Cuda>>::on;
+  all.cuda = {detail::implementation<Cuda, &Operation::template run<Cuda>>("cuda")};
 #endif
-  return functions;
+#if defined(PRORATA_CUDNN)
+  if constexpr (!std::is_void_v<Cudnn>) all.cuda.push_back(detail::implementation<Cuda, &Cudnn::run>("cudnn"));
+#endif
+  return all;
 }
 
 }  // namespace prorata

@@ -360,9 +360,9 @@ void report(const CalibrateOptions& o, const CalibrationRecord& record, const Sp
 int run_calibrate(const CalibrateOptions& o) {
   const NetworkSpec spec = read_network_spec(find_network(o.model));
   const Dataset data = load_dataset("synthetic", std::nullopt, spec, 1);
-  const Runtime runtime({.verbose = o.common.verbose,
-                         .slowdown = o.slowdown,
-                         .unlike_cpus = cores_are_unlike() || calibrated_unlike(spec.name)});
+  const Runtime runtime({.verbose = o.common.verbose, .slowdown = o.slowdown, .tf32 = o.tf32, .unlike_cpus = [&] {
+                           return cores_are_unlike() || calibrated_unlike(spec.name);
+                         }});
   const StopSignal stop;
   Network network(spec, 1);
   const auto old = usable_record(spec.name);

@@ -55,8 +55,9 @@ nlohmann::ordered_json workers_json(const std::vector<WorkerPlace>& places, cons
 int run_devices(const DevicesOptions& o) {
   std::optional<NetworkSpec> spec;
   if (!o.model.empty()) spec = read_network_spec(find_network(o.model));
-  const Runtime runtime(
-      {.verbose = o.common.verbose, .slowdown = o.slowdown, .unlike_cpus = spec && calibrated_unlike(spec->name)});
+  const Runtime runtime({.verbose = o.common.verbose, .slowdown = o.slowdown, .tf32 = o.tf32, .unlike_cpus = [&] {
+                           return spec && calibrated_unlike(spec->name);
+                         }});
   const auto places = worker_places();
   std::optional<SpeedTable> speeds;
   if (spec) speeds = known_speeds(o, *spec);

@@ -1,5 +1,5 @@
 // `prorata eval`: accuracy and loss of a checkpoint on a data set's test split.
-#include "driver/device_memory.h"
+#include "driver/device_check.h"
 #include "driver/evaluation.h"
 #include "driver/exit_code.h"
 #include "driver/options.h"
@@ -33,11 +33,11 @@ int run_eval(const EvalOptions& o) {
   const fs::path file = parameter_file(o.checkpoint);
   const NetworkSpec spec = read_network_spec(find_network(o.data.model));
   const Dataset data = load_dataset(o.data.dataset, o.data.data, spec, 1, o.data.preparation);
-  const Runtime runtime({.verbose = o.common.verbose, .slowdown = {}});
+  const Runtime runtime({.verbose = o.common.verbose, .slowdown = {}, .tf32 = o.tf32});
   const StopSignal stop;
   Network network(spec, 0);
   read_parameters(network, file);
-  leave_out_devices_without_room(network, data, o.batch);
+  leave_out_devices_without_room(network, data, o.batch, {.normalize = o.data.preparation.normalize});
   Trainer trainer(network, {.batch = o.batch,
                             .replicas = default_replicas(),
                             .preprocessing = {.normalize = o.data.preparation.normalize}});
@@ -53,7 +53,8 @@ int run_eval(const EvalOptions& o) {
                                         {"checkpoint", file.string()},
                                         {"samples", score.samples},
                                         {"test_loss", std::isfinite(score.loss) ? nlohmann::json(score.loss) : nullptr},
-                                        {"test_accuracy", score.accuracy}}
+                                        {"test_accuracy", score.accuracy},
+                                        {"tf32", runtime.tf32()}}
                      .dump(2)
               << std::endl;
   else

@@ -1,8 +1,10 @@
-// The learning rate over a run: it rises to its value over the first mini-batches, and then follows a schedule.
+// The learning rate over a run: it rises to its value over the first mini-batches, and follows a schedule.
 //
 // The rise (warm-up) is what keeps asynchronous training from failing at once: while the gradients are largest, stale
 // ones add up to steps that a network may never come back from (docs/staleness.md).
 #pragma once
+
+#include "models/specification.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,20 +13,33 @@
 
 namespace prorata {
 
-enum class LrSchedule { cosine, constant };
-
 struct LearningRate {
   double value;
   LrSchedule schedule;
-  std::int64_t warmup;  // mini-batches
-  std::int64_t total;   // mini-batches of the run
+  std::int64_t warmup;    // mini-batches
+  std::int64_t total;     // mini-batches of the run
+  std::int64_t step = 0;  // of LrSchedule::step: mini-batches until the rate is multiplied by
+  double gamma = 1;       // this, again and again
 
-  // Of the run's n-th mini-batch, from 0.
+  // Of the run's n-th mini-batch, from 0: PyTorch's CosineAnnealingLR (to 0, a step a mini-batch) or StepLR, times the
+  // rise of its LinearLR.
   double at(std::int64_t n) const {
-    const auto done = static_cast<double>(n);
-    const double risen = n < warmup ? (done + 1) / static_cast<double>(warmup) : 1;
-    if (schedule == LrSchedule::constant) return value * risen;
-    return value * risen * (1 + std::cos(std::numbers::pi * done / static_cast<double>(total))) / 2;
+    const double risen = n < warmup ? static_cast<double>(n + 1) / static_cast<double>(warmup) : 1;
+    return value * risen * scheduled(n);
+  }
+
+ private:
+  double scheduled(std::int64_t n) const {
+    switch (schedule) {
+      case LrSchedule::cosine:
+        return (1 + std::cos(std::numbers::pi * static_cast<double>(n) / static_cast<double>(total))) / 2;
+      case LrSchedule::step: {
+        const std::int64_t falls = n / step;
+        return std::pow(gamma, static_cast<double>(falls));
+      }
+      case LrSchedule::constant: break;
+    }
+    return 1;
   }
 };
 

@@ -14,8 +14,6 @@ constexpr std::pair<const char*, prorata_balance> kBalances[] = {
     {"prorata", PRORATA_PRORATA}, {"uniform", PRORATA_UNIFORM}, {"dynamic", PRORATA_DYNAMIC}};
 
 constexpr std::pair<const char*, prorata_share> kShares[] = {{"count", PRORATA_COUNT}, {"size", PRORATA_SIZE}};
-constexpr std::pair<const char*, LrSchedule> kLrSchedules[] = {{"cosine", LrSchedule::cosine},
-                                                               {"constant", LrSchedule::constant}};
 constexpr std::pair<const char*, Consistency> kConsistencies[] = {
     {"asp", Consistency::asp}, {"ssp", Consistency::ssp}, {"bsp", Consistency::bsp}};
 
@@ -47,8 +45,24 @@ void add_choice(CLI::App* sub, const std::string& option, const Named& all, Valu
       ->default_str(name_of(all, chosen));
 }
 
+// The same where nobody need choose.
+template <class Named, class Value>
+void add_choice(CLI::App* sub, const std::string& option, const Named& all, std::optional<Value>& chosen,
+                const std::string& what) {
+  sub->add_option_function<std::string>(
+         option,
+         [&all, &chosen](const std::string& wanted) {
+           for (const auto& [name, value] : all)
+             if (name == wanted) chosen = value;
+         },
+         what)
+      ->check(CLI::IsMember(names_of(all)));
+}
+
 // The options that say what is trained, and how: `compare` hands them on to each of its runs.
 constexpr const char* kTrainingGroup = "Training";
+
+constexpr double kBelowOne = 0.9999999;
 
 // A number within bounds; not-a-number and infinity are none.
 CLI::Validator between(double least, double most, bool open_at_least = false) {
@@ -95,6 +109,11 @@ void add_slowdown(CLI::App* sub, std::vector<std::pair<int, double>>& slowdown) 
          "--slowdown", [&slowdown](const std::string& text) { slowdown = parse_slowdown(text); },
          "Experiment: stretch the kernels of CPU worker W to F times their duration")
       ->type_name("W:F[,W:F]");
+}
+
+void add_tf32(CLI::App* sub, bool& tf32) {
+  sub->add_flag("--tf32", tf32,
+                "Let CUDA devices round the factors of products to 10 bits (TensorFloat-32), which is faster");
 }
 
 void add_batches(CLI::App* sub, std::vector<std::int32_t>& batches, const char* what) {
@@ -187,6 +206,7 @@ std::vector<std::int32_t> parse_batches(const std::string& text) {
 const char* to_string(prorata_balance balance) { return name_of(kBalances, balance); }
 const char* to_string(prorata_share share) { return name_of(kShares, share); }
 const char* to_string(LrSchedule schedule) { return name_of(kLrSchedules, schedule); }
+const char* to_string(OptimizerKind optimizer) { return name_of(kOptimizers, optimizer); }
 const char* to_string(Consistency consistency) { return name_of(kConsistencies, consistency); }
 
 std::vector<std::string> balance_names() { return names_of(kBalances); }
@@ -204,6 +224,25 @@ std::vector<std::string> or_none(std::vector<std::string> names) {
   return names;
 }
 
+void add_optimizer(CLI::App* sub, TrainOptions& o) {
+  add_choice(sub, "--optimizer", kOptimizers, o.optimizer,
+             "How gradients become updates, as PyTorch's of that name; default: the network's");
+  sub->add_flag("--nesterov", o.nesterov, "Nesterov's momentum, of sgd");
+  sub->add_option("--beta1", o.beta1, "Of adam and adamw: how much of the gradients' average is kept; default: 0.9")
+      ->check(between(0, kBelowOne))
+      ->type_name("X");
+  sub->add_option("--beta2", o.beta2, "The same of their squares' average; default: 0.999")
+      ->check(between(0, kBelowOne))
+      ->type_name("X");
+  sub->add_option("--eps", o.eps, "Of adam and adamw: what is added to the root that divides; default: 1e-8")
+      ->check(between(0, 1000))
+      ->type_name("X");
+  sub->add_option("--clip-norm", o.clip_norm,
+                  "The largest L2 norm of a mini-batch's gradient for all parameters; a larger one is scaled down")
+      ->check(between(0, 1e30, true))
+      ->type_name("X");
+}
+
 void add_training(CLI::App* sub, TrainOptions& o) {
   sub->option_defaults()->group(kTrainingGroup);
   add_data(sub, o.data);
@@ -217,15 +256,22 @@ void add_training(CLI::App* sub, TrainOptions& o) {
   sub->add_option("--lr", o.learning_rate, "Learning rate; default: the network's")
       ->check(between(0, 1000, true))
       ->type_name("X");
-  sub->add_option("--momentum", o.momentum, "Momentum; default: the network's")->check(between(0, 1))->type_name("X");
+  sub->add_option("--momentum", o.momentum, "Momentum of sgd; default: the network's")
+      ->check(between(0, 1))
+      ->type_name("X");
   sub->add_option("--weight-decay", o.weight_decay, "Weight decay; default: the network's")
       ->check(between(0, 1000))
       ->type_name("X");
-  sub->add_option("--optimizer", o.optimizer, "How gradients become updates")
-      ->check(CLI::IsMember({"sgd"}))
-      ->capture_default_str();
+  add_optimizer(sub, o);
   add_choice(sub, "--lr-schedule", kLrSchedules, o.lr_schedule,
-             "The learning rate over the run: falling to 0 as a cosine, or constant");
+             "The learning rate over the run: falling to 0 as a cosine, constant, or falling in steps; default: the "
+             "network's");
+  sub->add_option("--lr-step-epochs", o.lr_step_epochs, "Of the schedule 'step': epochs until the learning rate falls")
+      ->check(CLI::Range(1, 1000000))
+      ->type_name("N");
+  sub->add_option("--lr-gamma", o.lr_gamma, "Of the schedule 'step': what the rate is multiplied by; default: 0.1")
+      ->check(between(0, 1, true))
+      ->type_name("X");
   sub->add_option("--lr-warmup", o.lr_warmup,
                   "Mini-batches over which the learning rate rises to its value; default: 200, or a fifth of the run")
       ->check(CLI::Range(0, 1000000000))
@@ -245,9 +291,9 @@ void add_training(CLI::App* sub, TrainOptions& o) {
       ->check(between(0, 1000))
       ->capture_default_str()
       ->type_name("X");
-  add_yes_or_no(
-      sub, "momentum-correction", o.momentum_correction,
-      "Lower the momentum by what asynchrony adds to it (Mitliagkas et al. 2016); default: from three workers on");
+  add_yes_or_no(sub, "momentum-correction", o.momentum_correction,
+                "Lower the momentum by what asynchrony adds to it (Mitliagkas et al. 2016); default: from three "
+                "overlapping mini-batches on, of which a device has two");
   sub->add_option("--round", o.round, "Mini-batches that are dealt at a time; default: 8 a worker")
       ->check(CLI::Range(1, 1000000))
       ->type_name("N");
@@ -256,7 +302,8 @@ void add_training(CLI::App* sub, TrainOptions& o) {
       ->type_name("N");
   add_yes_or_no(sub, "deterministic", o.deterministic,
                 "Use the first implementation of every operation rather than the fastest, so that a run with one "
-                "worker gives the same bits each time; default: with one worker");
+                "worker or with bsp gives the same bits each time; default: with these");
+  add_tf32(sub, o.tf32);
   sub->option_defaults()->group("Options");
 }
 
@@ -341,6 +388,7 @@ CLI::App* add_eval(CLI::App& app, EvalOptions& o) {
       ->check(CLI::Range(1, 65536))
       ->capture_default_str()
       ->type_name("N");
+  add_tf32(sub, o.tf32);
   sub->add_option("checkpoint,--checkpoint", o.checkpoint,
                   "A parameter file (safetensors), or a run directory that has one")
       ->type_name("PATH");
@@ -362,6 +410,7 @@ CLI::App* add_calibrate(CLI::App& app, CalibrateOptions& o) {
       ->type_name("X");
   sub->add_flag("--check", o.check, "Measure only the batch sizes whose models cannot be true");
   add_slowdown(sub, o.slowdown);
+  add_tf32(sub, o.tf32);
   return sub;
 }
 
@@ -371,12 +420,12 @@ CLI::App* add_devices(CLI::App& app, DevicesOptions& o) {
   add_model(sub, o.model);
   add_batches(sub, o.batches, "Batch sizes to show; default: those that were calibrated");
   add_slowdown(sub, o.slowdown);
+  add_tf32(sub, o.tf32);
   return sub;
 }
 
 CLI::App* add_selftest(CLI::App& app, SelftestOptions& o) {
-  return add_subcommand(app, "selftest", "Hold every operation, on every kind of device here, against a reference",
-                        o.common);
+  return add_subcommand(app, "selftest", "Hold every operation, on every device here, against a reference", o.common);
 }
 
 }  // namespace prorata

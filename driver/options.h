@@ -43,8 +43,13 @@ struct TrainOptions {
   std::optional<double> learning_rate;
   std::optional<double> momentum;
   std::optional<double> weight_decay;
-  std::string optimizer = "sgd";
-  LrSchedule lr_schedule = LrSchedule::cosine;
+  std::optional<OptimizerKind> optimizer;
+  bool nesterov = false;
+  std::optional<double> beta1, beta2, eps;  // without a value: PyTorch's
+  std::optional<double> clip_norm;          // without a value: gradients are not clipped
+  std::optional<LrSchedule> lr_schedule;
+  std::optional<int> lr_step_epochs;
+  std::optional<double> lr_gamma;
   std::optional<std::int64_t> lr_warmup;
   std::uint64_t seed = 1;
   prorata_balance balance = PRORATA_PRORATA;
@@ -53,10 +58,11 @@ struct TrainOptions {
   std::optional<std::uint64_t> staleness;  // the bound of ssp; without a value: the number of workers
   bool staleness_aware_lr = false;
   double delay_compensation = 0;
-  std::optional<bool> momentum_correction;  // without a value: from three overlapping mini-batches on
+  std::optional<bool> momentum_correction;  // without a value: with sgd, from three overlapping mini-batches on
   std::uint32_t round = 0;                  // mini-batches a round; 0: 8 a worker
   std::optional<std::uint32_t> replicas;    // without a value: default_replicas()
-  std::optional<bool> deterministic;        // without a value: with one worker
+  std::optional<bool> deterministic;        // without a value: with one worker, and with bsp
+  bool tf32 = false;
   std::vector<std::pair<int, double>> slowdown;
   std::optional<std::filesystem::path> out;
   bool overwrite = false;
@@ -83,6 +89,7 @@ struct EvalOptions {
   CommonOptions common;
   DataOptions data;
   std::int32_t batch = 256;
+  bool tf32 = false;
   std::filesystem::path checkpoint;
 };
 
@@ -94,6 +101,7 @@ struct CalibrateOptions {
   double precision = 0.01;            // to which a mini-batch's time is to be known
   bool check = false;                 // only what cannot be true
   std::vector<std::pair<int, double>> slowdown;
+  bool tf32 = false;
 };
 
 struct DevicesOptions {
@@ -101,6 +109,7 @@ struct DevicesOptions {
   std::string model;                  // empty: speeds are not asked for
   std::vector<std::int32_t> batches;  // ascending; empty: what was calibrated
   std::vector<std::pair<int, double>> slowdown;
+  bool tf32 = false;
 };
 
 struct SelftestOptions {
@@ -124,6 +133,7 @@ std::vector<std::int32_t> parse_batches(const std::string& text);
 const char* to_string(prorata_balance balance);
 const char* to_string(prorata_share share);
 const char* to_string(LrSchedule schedule);
+const char* to_string(OptimizerKind optimizer);
 const char* to_string(Consistency consistency);
 
 // The values of --balance and --share.

@@ -91,15 +91,17 @@ void check_model_directory() {
 
 constexpr std::size_t kLongestHostName = 60;  // StarPU cuts longer ones
 
-// Slowed workers must neither share a model with the others nor leave their times among the real machine's.
-void use_emulated_models(const std::vector<std::pair<int, double>>& slowdown) {
-  std::string factors;
+// Slowed workers must neither share a model with the others nor leave their times among the real machine's; nor must
+// devices that round their factors.
+void keep_models_apart(const std::vector<std::pair<int, double>>& slowdown, bool tf32) {
+  if (slowdown.empty() && !tf32) return;
+  std::string how;
   for (const auto& [worker, factor] : slowdown)
-    factors += "-" + std::to_string(worker) + "x" + std::to_string(std::lround(factor * 100));
-  std::string host = model_host() + "-slowed";
-  if (host.size() + factors.size() > kLongestHostName)
-    factors = "-" + std::to_string(std::hash<std::string>()(factors));
-  host = host.substr(0, kLongestHostName - std::min(kLongestHostName, factors.size())) + factors;
+    how += "-" + std::to_string(worker) + "x" + std::to_string(std::lround(factor * 100));
+  if (tf32) how += "-tf32";
+  std::string host = model_host() + (slowdown.empty() ? "" : "-slowed");
+  if (host.size() + how.size() > kLongestHostName) how = "-" + std::to_string(std::hash<std::string>()(how));
+  host = host.substr(0, kLongestHostName - std::min(kLongestHostName, how.size())) + how;
   ::setenv("STARPU_HOSTNAME", host.c_str(), 1);
 }
 
@@ -175,8 +177,8 @@ Runtime::Runtime(const RuntimeOptions& options) {
 #if !defined(PRORATA_OPENCL)
   set_default("STARPU_NOPENCL", "0");
 #endif
-  if (!options.slowdown.empty()) use_emulated_models(options.slowdown);
-  if (!options.slowdown.empty() || options.unlike_cpus) set_default("STARPU_PERF_MODEL_HOMOGENEOUS_CPU", "0");
+  keep_models_apart(options.slowdown, options.tf32);
+  if (!options.slowdown.empty() || options.unlike_cpus()) set_default("STARPU_PERF_MODEL_HOMOGENEOUS_CPU", "0");
 
   starpu_conf conf;
   starpu_conf_init(&conf);
@@ -188,8 +190,10 @@ Runtime::Runtime(const RuntimeOptions& options) {
     throw std::runtime_error(std::string("StarPU could not start: ") + std::strerror(-error));
   try {
     init_cpu_workers();
-    init_device_workers();
+    init_device_workers(options.tf32);
     apply_slowdown(options.slowdown);
+    tf32_ = options.tf32 && starpu_cuda_worker_get_count() > 0;
+    if (options.tf32 && !tf32_) log_warning("--tf32 changes nothing here: there is no CUDA worker");
   } catch (...) {
     shutdown_device_workers();
     starpu_shutdown();

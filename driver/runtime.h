@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,8 +13,11 @@ struct RuntimeOptions {
   bool verbose = false;  // let StarPU talk
   // CPU workers to slow down, and by how much: models of their own, kept apart from those of the real machine.
   std::vector<std::pair<int, double>> slowdown;
-  // Each CPU worker keeps models of its own, as where slowed; else they share one, unless the user says otherwise.
-  bool unlike_cpus = false;
+  // CUDA devices may round the factors of products to TF32: again with models of their own.
+  bool tf32 = false;
+  // Whether each CPU worker keeps models of its own, as where slowed; else they share one, unless the user says
+  // otherwise. Asked when model_host() has its value for this run.
+  std::function<bool()> unlike_cpus = [] { return false; };
 };
 
 // While it lives StarPU runs. Environment variables that the user has set stay as they are; others are set where
@@ -28,6 +32,11 @@ class Runtime {
 
   // The policy in force.
   std::string scheduler() const;
+  // Whether some device does round to TF32: it was allowed, and there is a CUDA worker.
+  bool tf32() const { return tf32_; }
+
+ private:
+  bool tf32_ = false;
 };
 
 // Ours and StarPU's own, with descriptions.

@@ -1,5 +1,5 @@
 // `prorata selftest`: every operation in every form, at every shape of the tests' table, on this machine, against a
-// reference in double precision (codelets/selftest/). A line a kind of device.
+// reference in double precision (codelets/selftest/). A line a device.
 #include "codelets/selftest/implementations.h"
 #include "codelets/selftest/operations.h"
 #include "driver/exit_code.h"
@@ -19,6 +19,7 @@ namespace {
 using selftest::Implementation;
 
 struct Tally {
+  selftest::TestedDevice device;
   std::size_t implementations = 0, checks = 0;
   std::vector<std::string> wrong;
   std::string missing;
@@ -49,50 +50,51 @@ std::string first_wrong(const selftest::Operation& op, const Implementation& imp
   return "";
 }
 
-// The kind of device that a form of a codelet runs on.
-std::string device_of(const Codelet& codelet, const Implementation& implementation) {
-  const auto& cpu = codelet.implementations(STARPU_CPU_WORKER);
-  if (std::find(cpu.begin(), cpu.end(), implementation.name) != cpu.end()) return "cpu";
-  return implementation.name == "in_order" ? "kernels" : implementation.name;
-}
+const std::map<std::string, const char*> kNames{
+    {"cpu", "CPU"}, {"kernels", "device kernels, on the CPU"}, {"opencl", "OpenCL"}, {"cuda", "CUDA"}};
 
-const std::map<std::string, const char*> kNames{{"cpu", "CPU"},
-                                                {"kernels", "device kernels, on the CPU"},
-                                                {"opencl", "OpenCL, first device"},
-                                                {"cuda", "CUDA, first device"}};
+// "OpenCL device 0, NAME"
+std::string title(const selftest::TestedDevice& device) {
+  const std::string kind = kNames.at(device.kind);
+  return device.name.empty() ? kind : kind + " device " + std::to_string(device.number) + ", " + device.name;
+}
 
 }  // namespace
 
 int run_selftest(const SelftestOptions& o) {
   omp_set_num_threads(1);
   openblas_set_num_threads(1);
-  std::map<std::string, Tally> tallies;
+  std::map<std::pair<std::string, int>, Tally> tallies;  // by kind and number of the device
   for (const selftest::Operation& op : selftest::operations())
-    for (const Implementation& i : selftest::implementations_of(*op.codelet)) {
-      Tally& tally = tallies[device_of(*op.codelet, i)];
+    for (const Implementation& i : selftest::implementations_of(*op.codelet, selftest::Devices::all)) {
+      Tally& tally = tallies[{i.device.kind, i.device.number}];
+      tally.device = i.device;
       tally.missing = i.missing;
       if (!i.missing.empty()) continue;
       ++tally.implementations;
       const std::string wrong = first_wrong(op, i, tally.checks);
-      if (!wrong.empty()) tally.wrong.push_back(op.codelet->name() + " (" + i.name + ")" + wrong);
+      if (!wrong.empty())
+        tally.wrong.push_back(title(i.device) + ": " + op.codelet->name() + " (" + i.name + ")" + wrong);
     }
 
   bool right = true;
   nlohmann::ordered_json devices = nlohmann::ordered_json::array();
-  for (const auto& [kind, tally] : tallies) {
+  for (const auto& [unused, tally] : tallies) {
     right &= tally.wrong.empty();
     for (const std::string& wrong : tally.wrong) log_error(wrong);
     const std::string result = !tally.missing.empty() ? "not tested"
                                : tally.wrong.empty()  ? "right"
                                                       : std::to_string(tally.wrong.size()) + " implementations WRONG";
-    devices.push_back({{"device", kind},
+    devices.push_back({{"device", tally.device.kind},
+                       {"number", tally.device.number},
+                       {"name", tally.device.name},
                        {"result", tally.missing.empty() ? tally.wrong.empty() ? "right" : "wrong" : "not tested"},
                        {"implementations", tally.implementations},
                        {"checks", tally.checks},
                        {"wrong", tally.wrong},
                        {"reason", tally.missing}});
     if (o.common.json) continue;
-    std::cout << kNames.at(kind) << ": " << result
+    std::cout << title(tally.device) << ": " << result
               << (tally.missing.empty() ? ", " + std::to_string(tally.implementations) + " implementations, " +
                                               std::to_string(tally.checks) + " checks"
                                         : ", " + tally.missing)

@@ -2,7 +2,7 @@
 #include "codelets/backend/cpu_worker.h"
 #include "codelets/codelet.h"
 #include "driver/data/dataset.h"
-#include "driver/device_memory.h"
+#include "driver/device_check.h"
 #include "driver/evaluation.h"
 #include "driver/exit_code.h"
 #include "driver/options.h"
@@ -15,6 +15,7 @@
 #include "driver/speed/training_models.h"
 #include "driver/stop_signal.h"
 #include "driver/trainer.h"
+#include "driver/update_rule.h"
 #include "models/errors.h"
 #include "models/network.h"
 #include "models/parameter_file.h"
@@ -73,11 +74,7 @@ Summary describe_run(const TrainOptions& o, const NetworkSpec& spec, const Runti
   s.preprocessing.normalize = o.data.preparation.normalize;
   s.epochs_wanted = o.epochs.value_or(spec.defaults.epochs);
   s.batch = o.batch.value_or(spec.defaults.batch);
-  s.optimizer = o.optimizer;
-  s.lr_schedule = to_string(o.lr_schedule);
-  s.learning_rate = o.learning_rate.value_or(spec.defaults.learning_rate);
-  s.momentum = o.momentum.value_or(spec.defaults.momentum);
-  s.weight_decay = o.weight_decay.value_or(spec.defaults.weight_decay);
+  s.rule = choose_update_rule(o, spec.defaults);
   s.balance = to_string(o.balance);
   s.share = to_string(o.share);
   s.consistency = to_string(o.consistency);
@@ -99,6 +96,7 @@ Summary describe_run(const TrainOptions& o, const NetworkSpec& spec, const Runti
   s.staleness_aware_lr = o.staleness_aware_lr;
   s.delay_compensation = o.delay_compensation;
   s.scheduler = runtime.scheduler();
+  s.tf32 = runtime.tf32();
   s.replicas = o.replicas.value_or(
       static_cast<std::uint32_t>(default_replicas(o.share == PRORATA_SIZE || o.consistency == Consistency::bsp)));
   if (o.consistency == Consistency::bsp && o.round) s.replicas = o.round;
@@ -127,15 +125,24 @@ class TrainingRun {
         train_(data.train),
         progress_(Progress::choose(options.progress, options.common.quiet)) {
     order_.resize(data.train.size());
-    warm_up_devices(network_, train_.source(), std::min(summary_.batch, trainer_.replica(0).batch()));
+    try_devices(network_, train_.source(), std::min(summary_.batch, trainer_.replica(0).batch()),
+                summary_.preprocessing);
     price();
     const std::int64_t all = minibatches_of_epoch() * summary.epochs_wanted;
     summary.lr_warmup = options.lr_warmup.value_or(default_warmup(all));
-    learning_rate_ = {summary.learning_rate, options.lr_schedule, summary.lr_warmup, all};
-    // With two, what is lost by the smaller steps is more than what asynchrony harms (docs/staleness.md).
-    summary.momentum_correction = options.momentum_correction.value_or(trainer_.overlapping() > 2);
-    summary.effective_momentum =
-        summary.momentum_correction ? corrected_momentum(summary.momentum, trainer_.overlapping()) : summary.momentum;
+    learning_rate_ = {summary.rule.learning_rate,
+                      summary.rule.lr_schedule,
+                      summary.lr_warmup,
+                      all,
+                      summary.rule.lr_step_epochs * minibatches_of_epoch(),
+                      summary.rule.lr_gamma};
+    // Adam has no momentum of the kind that the theory is about. With two, what is lost by the smaller steps is more
+    // than what asynchrony harms (docs/staleness.md).
+    summary.momentum_correction =
+        options.momentum_correction.value_or(!is_adam(summary.rule.optimizer.kind) && trainer_.overlapping() > 2);
+    summary.effective_momentum = summary.momentum_correction
+                                     ? corrected_momentum(summary.rule.momentum, trainer_.overlapping())
+                                     : summary.rule.momentum;
   }
 
   void run() {
@@ -204,10 +211,10 @@ class TrainingRun {
   std::int64_t minibatches_of_epoch() const { return (std::ssize(order_) + summary_.batch - 1) / summary_.batch; }
 
   // The step of the n-th mini-batch of this epoch.
-  SgdStep step(std::size_t n) const {
+  UpdateStep step(std::size_t n) const {
     const double rate = learning_rate_.at((epoch_ - 1) * minibatches_of_epoch() + static_cast<std::int64_t>(n));
     return {static_cast<float>(rate), static_cast<float>(summary_.effective_momentum),
-            static_cast<float>(summary_.weight_decay)};
+            static_cast<float>(summary_.rule.weight_decay)};
   }
 
   void close_epoch(int epoch) {
@@ -314,16 +321,17 @@ int exit_code_of(const Summary& summary, const RunDirectory& out) {
 int run_train(const TrainOptions& o) {
   const NetworkSpec spec = read_network_spec(find_network(o.data.model));
   const Dataset data = load_dataset(o.data.dataset, o.data.data, spec, o.seed, o.data.preparation);
-  const Runtime runtime(
-      {.verbose = o.common.verbose, .slowdown = o.slowdown, .unlike_cpus = calibrated_unlike(spec.name)});
+  const Runtime runtime({.verbose = o.common.verbose, .slowdown = o.slowdown, .tf32 = o.tf32, .unlike_cpus = [&] {
+                           return calibrated_unlike(spec.name);
+                         }});
   Summary summary = describe_run(o, spec, runtime);
   RunDirectory out(o.out, spec.name, o.overwrite);
   const StopSignal stop;
   use_first_implementations(summary.deterministic);
 
-  Network network(spec, o.seed);
+  Network network(spec, o.seed, summary.rule.optimizer);
   summary.parameters = network.parameter_count();
-  leave_out_devices_without_room(network, data, summary.batch);
+  leave_out_devices_without_room(network, data, summary.batch, summary.preprocessing);
   check_models(network, summary.batch);
   log_info("training " + spec.name + " (" + std::to_string(summary.parameters) + " parameters) on " + data.name + " (" +
            std::to_string(data.train.size()) + " samples) with " + std::to_string(summary.workers.size()) +

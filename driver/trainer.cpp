@@ -198,7 +198,7 @@ void Trainer::submit(Replica& replica, std::size_t samples, std::unique_lock<std
   lock.unlock();
   try {
     if (pass.kind == GroupKind::train) {
-      SgdStep step = pass.step(number);
+      UpdateStep step = pass.step(number);
       if (by_size()) step.weight *= static_cast<float>(samples) / static_cast<float>(batch);
       replica.submit_training(pass.data, indices, sequence, step, by_size() ? worker_of(replica) : -1);
     } else {
@@ -236,24 +236,6 @@ std::size_t Trainer::overlapping() const {
   std::size_t most = replicas_.size();
   if (groups_are_bound()) most = std::min(most, default_replicas());
   return options_.consistency == Consistency::ssp ? std::min<std::size_t>(most, options_.staleness + 1) : most;
-}
-
-void warm_up_devices(Network& network, const DataSource& data, std::int32_t batch) {
-  const std::vector<std::uint32_t> indices(static_cast<std::size_t>(batch));  // one sample, many times
-  for (unsigned w = 0; w < starpu_worker_get_count(); ++w) {
-    if (starpu_worker_get_type(static_cast<int>(w)) == STARPU_CPU_WORKER) continue;
-    Replica replica(
-        network, batch, Overlap::possible, [](Replica&) {}, Update::later);
-    const TaskList list = replica.training_tasks(data, indices);
-    if (!starpu_worker_can_execute_task_first_impl(w, list.tasks().front(), nullptr)) continue;
-    for (starpu_task* task : list.tasks()) {
-      task->execute_on_a_specific_worker = 1;
-      task->workerid = w;
-      submit_task(task);
-    }
-    starpu_task_wait_for_all();
-  }
-  rethrow_kernel_error();
 }
 
 double corrected_momentum(double wanted, std::size_t overlapping) {

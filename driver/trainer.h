@@ -39,7 +39,7 @@ struct Pass {
   DataSource data;
   std::span<const std::uint32_t> order;  // the samples, in the order in which they are dealt
   // For training: the step of the pass's n-th mini-batch, in the order in which they are dealt.
-  std::function<SgdStep(std::size_t n)> step;
+  std::function<UpdateStep(std::size_t n)> step;
   prorata_balance balance;
   std::uint32_t round;  // groups a round; 0: the policy's choice
   // Called once a mini-batch, one call at a time, from worker threads. Returns whether to go on.
@@ -108,10 +108,6 @@ class Trainer {
   bool stopping_ = false;
   std::exception_ptr error_;
 };
-
-// Has each device compute the gradient of one mini-batch, which nobody uses: its compiler, its libraries and the data
-// set's way there take from a tenth of a second to several, and the first real gradient would be that stale.
-void warm_up_devices(Network& network, const DataSource& data, std::int32_t batch);
 
 // The largest mini-batch, of at most `wanted` samples, for each of `replicas` in a memory that has `room` bytes for
 // them, where a replica needs `fixed` bytes, and `per_sample` a sample. 0: not even for one sample.

@@ -24,17 +24,22 @@ AlignedFloats::AlignedFloats(std::size_t n) : count(n) {
 
 void AlignedFloats::Free::operator()(float* p) const { std::free(p); }
 
-ParameterBlock::ParameterBlock(std::size_t count)
-    : values(count),
-      velocity(count),
-      values_handle(DataHandle::in_main_memory(values.data.get(), count).unordered()),
-      velocity_handle(DataHandle::in_main_memory(velocity.data.get(), count).unordered()) {}
+OptimizerState::OptimizerState(std::string its_name, std::size_t count)
+    : name(std::move(its_name)),
+      values(count),
+      handle(DataHandle::in_main_memory(values.data.get(), count).unordered()) {}
 
-Network::Network(NetworkSpec spec, std::uint64_t seed) : spec_(std::move(spec)), operations_(make_operations(spec_)) {
+ParameterBlock::ParameterBlock(std::size_t count, OptimizerKind optimizer)
+    : values(count), values_handle(DataHandle::in_main_memory(values.data.get(), count).unordered()) {
+  for (std::string& name : state_names(optimizer)) state.emplace_back(std::move(name), count);
+}
+
+Network::Network(NetworkSpec spec, std::uint64_t seed, const Optimizer& optimizer)
+    : spec_(std::move(spec)), optimizer_(optimizer), operations_(make_operations(spec_)) {
   Random random(seed, kWeightStream);
   for (const auto& operation : operations_) {
     const std::size_t count = operation->parameter_count();
-    blocks_.push_back(count ? std::make_unique<ParameterBlock>(count) : nullptr);
+    blocks_.push_back(count ? std::make_unique<ParameterBlock>(count, optimizer_.kind) : nullptr);
     if (count) operation->initialize(blocks_.back()->values.span(), random);
   }
 }

@@ -1,8 +1,8 @@
 // A network: its operations, and the parameters that all workers share.
 //
-// The parameters of each operation are one block of floats in main memory (weights, then biases) with the optimizer's
-// velocity beside it, each with a StarPU handle whose sequential consistency is off: accesses exclude each other only
-// while they are ready or running, which is all that asynchronous training needs (docs/design.md).
+// The parameters of each operation are one block of floats in main memory (weights, then biases) with what the
+// optimizer keeps of them beside it, each with a StarPU handle whose sequential consistency is off: accesses exclude
+// each other only while they are ready or running, which is all that asynchronous training needs (docs/design.md).
 //
 // `version` counts the updates of a block. It is read and raised only by tasks that hold the block's handle, so the
 // handle's exclusion is its lock.
@@ -10,11 +10,13 @@
 
 #include "models/data_handle.h"
 #include "models/layers.h"
+#include "models/optimizer.h"
 #include "models/specification.h"
 
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace prorata {
@@ -31,22 +33,33 @@ struct AlignedFloats {
   std::span<float> span() const { return {data.get(), count}; }
 };
 
+// One of state_names(): a number for each parameter of the block.
+struct OptimizerState {
+  OptimizerState(std::string name, std::size_t count);
+
+  std::string name;
+  AlignedFloats values;
+  DataHandle handle;
+};
+
 struct ParameterBlock {
-  explicit ParameterBlock(std::size_t count);
+  ParameterBlock(std::size_t count, OptimizerKind optimizer);
 
   AlignedFloats values;
-  AlignedFloats velocity;
   DataHandle values_handle;
-  DataHandle velocity_handle;
+  std::vector<OptimizerState> state;
   std::uint64_t version = 0;
 };
 
 class Network {
  public:
   // StarPU must be running while the network lives. The weights are those of `seed`, whatever the workers.
-  Network(NetworkSpec spec, std::uint64_t seed);
+  Network(NetworkSpec spec, std::uint64_t seed, const Optimizer& optimizer);
+  // With the optimizer that its file names.
+  Network(NetworkSpec spec, std::uint64_t seed) : Network(spec, seed, Optimizer{.kind = spec.defaults.optimizer}) {}
 
   const NetworkSpec& spec() const { return spec_; }
+  const Optimizer& optimizer() const { return optimizer_; }
   std::size_t depth() const { return operations_.size(); }
   const Operation& operation(std::size_t i) const { return *operations_[i]; }
   // Null where the operation has no parameters.
@@ -62,6 +75,7 @@ class Network {
 
  private:
   NetworkSpec spec_;
+  Optimizer optimizer_;
   std::vector<std::unique_ptr<const Operation>> operations_;
   std::vector<std::unique_ptr<ParameterBlock>> blocks_;
 };

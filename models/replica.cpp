@@ -1,6 +1,5 @@
 #include "models/replica.h"
 
-#include "codelets/apply_gradient.h"
 #include "codelets/backend/happens_before.h"
 #include "codelets/preprocess.h"
 #include "codelets/snapshot.h"
@@ -22,7 +21,8 @@ Replica::Replica(Network& network, std::int32_t batch, Overlap overlap, std::fun
       x_(DataHandle::temporary(static_cast<std::size_t>(network.spec().input.size()) * batch, sizeof(float))),
       labels_(DataHandle::temporary(static_cast<std::size_t>(batch), sizeof(std::int32_t))),
       raw_(DataHandle::temporary(static_cast<std::size_t>(network.spec().input.size()) * batch, sizeof(float))),
-      score_handle_(DataHandle::in_main_memory(&score_, 1)) {
+      score_handle_(DataHandle::in_main_memory(&score_, 1)),
+      squares_handle_(DataHandle::in_main_memory(&squares_, 1)) {
   for (std::size_t i = 0; i < network.depth(); ++i) {
     const Operation& op = network.operation(i);
     const std::size_t outputs = static_cast<std::size_t>(op.output().size()) * batch;
@@ -34,7 +34,7 @@ Replica::Replica(Network& network, std::int32_t batch, Overlap overlap, std::fun
     }
     if (op.extra_bytes()) layer.extra = DataHandle::temporary(op.extra_bytes() * batch, 1);
     layers_.push_back(std::move(layer));
-    blocks_.push_back({.block = network.parameters(i), .scale_by_staleness = remedies.scale_by_staleness});
+    blocks_.push_back({.block = network.parameters(i), .apply = {}, .scale_by_staleness = remedies.scale_by_staleness});
   }
   plan_training();
   plan_evaluation();
@@ -85,18 +85,21 @@ void Replica::plan_loss(Group& group) {
                  SoftmaxCrossEntropyArgs{{batch_, network_.spec().classes}});
 }
 
+// On the worker that has the gradients, so that what travels home is clipped already.
+void Replica::plan_clip(Group& g) {
+  std::vector<BlockGradient> gradients;
+  for (std::size_t i = layers_.size(); i-- > 0;)
+    if (const ParameterBlock* block = network_.parameters(i))
+      gradients.push_back({layers_[i].dparams.get(), static_cast<std::int32_t>(block->values.count)});
+  plan_clipping(g.plan, gradients, static_cast<float>(network_.optimizer().clip_norm), squares_handle_.get(), false);
+}
+
 // Without a snapshot nothing is ever stale, and there is nothing to compensate.
 void Replica::plan_apply(Group& g, std::size_t i) {
-  ParameterBlock* block = network_.parameters(i);
-  const ApplyGradientArgs plain{
-      .shape = {static_cast<std::int32_t>(block->values.count)}, .learning_rate = 0, .momentum = 0, .weight_decay = 0};
-  const starpu_data_handle_t params = block->values_handle.get(), velocity = block->velocity_handle.get(),
-                             gradient = layers_[i].dparams.get();
-  blocks_[i].apply =
-      copies_ && remedies_.compensation > 0
-          ? &g.plan.add_at_home(apply_compensated_gradient, {params, velocity, gradient, layers_[i].snapshot.get()},
-                                ApplyCompensatedGradientArgs{plain, remedies_.compensation})
-          : &g.plan.add_at_home(apply_gradient, {params, velocity, gradient}, plain);
+  std::optional<ApplyTask::Compensation> compensation;
+  if (copies_ && remedies_.compensation > 0) compensation = {remedies_.compensation, layers_[i].snapshot.get()};
+  blocks_[i].apply.emplace(g.plan, network_.optimizer(), *network_.parameters(i), layers_[i].dparams.get(),
+                           compensation);
 }
 
 void Replica::plan_training() {
@@ -117,12 +120,20 @@ void Replica::plan_training() {
   }
   for (std::size_t i = 0; i < layers_.size(); ++i) network_.operation(i).plan_forward(g.plan, buffers(i, !copies_));
   plan_loss(g);
+  const bool clips = update_ == Update::at_once && network_.optimizer().clip_norm > 0;
+  const auto apply = [&](std::size_t i) {
+    if (!network_.parameters(i) || update_ == Update::later) return;
+    plan_apply(g, i);
+    mark(g.apply_to, &blocks_[i]);
+  };
   const std::size_t backward = g.plan.tasks().size();
   for (std::size_t i = layers_.size(); i-- > 0;) {
     network_.operation(i).plan_backward(g.plan, buffers(i, !copies_));
-    if (!network_.parameters(i) || update_ == Update::later) continue;
-    plan_apply(g, i);
-    mark(g.apply_to, &blocks_[i]);
+    if (!clips) apply(i);
+  }
+  if (clips) {
+    plan_clip(g);
+    for (std::size_t i = layers_.size(); i-- > 0;) apply(i);
   }
   const std::size_t count = g.plan.tasks().size();
   g.snapshot_of.resize(count);
@@ -148,14 +159,9 @@ void Replica::plan_evaluation() {
 }
 
 void Replica::submit_training(const DataSource& data, std::span<const std::uint32_t> indices, std::uint64_t sequence,
-                              const SgdStep& step, int worker) {
-  for (const BlockState& state : blocks_) {
-    if (!state.apply) continue;
-    state.apply->learning_rate = step.learning_rate;
-    state.apply->momentum = step.momentum;
-    state.apply->weight_decay = step.weight_decay;
-    state.apply->weight = step.weight;
-  }
+                              const UpdateStep& step, int worker) {
+  for (BlockState& state : blocks_)
+    if (state.apply) state.apply->set(step);
   submit(training_, data, indices, sequence, worker);
 }
 
@@ -275,9 +281,9 @@ void Replica::on_snapshot(void* block_state) {
 
 void Replica::on_apply(void* block_state) {
   auto* state = static_cast<BlockState*>(block_state);
-  const HandleHeld held(state->block);
-  state->staleness = state->block->version++ - state->version;
-  if (state->scale_by_staleness && state->staleness > 1) state->apply->weight /= static_cast<float>(state->staleness);
+  state->staleness = state->apply->begin() - state->version;
+  if (state->scale_by_staleness && state->staleness > 1)
+    state->apply->divide_weight(static_cast<float>(state->staleness));
 }
 
 void Replica::on_last(void* arg) {

@@ -2,7 +2,7 @@
 // group of tasks that trains with it.
 //
 // The group, in order:  gather (and preprocess) | snapshot of each block | forward | loss | backward and apply, last
-// layer first.
+// layer first. Where gradients are clipped each apply needs them all:  ... | loss | backward | clip | apply.
 //
 // A snapshot depends on gather, which touches nothing shared: StarPU grants a task its data when the task becomes
 // ready, so a snapshot that became ready while the group waits for a worker would both age and keep every update out.
@@ -23,18 +23,19 @@
 #include "codelets/gather_batch.h"
 #include "codelets/gather_patches.h"
 #include "codelets/softmax_cross_entropy.h"
+#include "models/apply_task.h"
 #include "models/network.h"
 #include "scheduler/prorata.h"
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
 namespace prorata {
 
-struct ApplyGradientArgs;
 struct PreprocessArgs;
 
 // A data set as tasks see it.
@@ -60,13 +61,6 @@ struct Preprocessing {
   std::int32_t cutout = 0;  // pixels of a side
 
   bool augment() const { return random_crop > 0 || horizontal_flip || cutout > 0; }
-};
-
-struct SgdStep {
-  float learning_rate;
-  float momentum;
-  float weight_decay;
-  float weight = 1;  // what the gradient counts for
 };
 
 // What is done against the harm that staleness does; nothing by default.
@@ -124,7 +118,7 @@ class Replica {
   // `sequence`: groups are begun in this order. `worker`: the one that is to do it under the policy `prorata`; -1:
   // whose turn it is. Throws std::runtime_error if StarPU refuses a task.
   void submit_training(const DataSource& data, std::span<const std::uint32_t> indices, std::uint64_t sequence,
-                       const SgdStep& step, int worker = -1);
+                       const UpdateStep& step, int worker = -1);
   // The same for a forward pass on the shared parameters themselves, which nothing may be updating meanwhile.
   void submit_evaluation(const DataSource& data, std::span<const std::uint32_t> indices, std::uint64_t sequence);
 
@@ -155,9 +149,9 @@ class Replica {
   // What a block's tasks remember between snapshot and apply.
   struct BlockState {
     ParameterBlock* block;
-    std::uint64_t version = 0;           // at the snapshot
-    std::uint64_t staleness = 0;         // at the apply
-    ApplyGradientArgs* apply = nullptr;  // null where the gradient is left for later
+    std::uint64_t version = 0;       // at the snapshot
+    std::uint64_t staleness = 0;     // at the apply
+    std::optional<ApplyTask> apply;  // none where the gradient is left for later
     bool scale_by_staleness = false;
   };
   struct Group {
@@ -175,6 +169,7 @@ class Replica {
   void plan_gather(Group& group, const Preprocessing& preprocessing);
   TaskPlan gather_from(const DataSource& data, std::span<const std::uint32_t> indices, starpu_data_handle_t to);
   void plan_loss(Group& group);
+  void plan_clip(Group& group);
   void plan_apply(Group& group, std::size_t i);
   void plan_training();
   void plan_evaluation();
@@ -205,6 +200,8 @@ class Replica {
   std::vector<Layer> layers_;
   BatchScore score_{};
   DataHandle score_handle_;
+  float squares_ = 0;  // of the gradient that is being clipped
+  DataHandle squares_handle_;
   std::vector<BlockState> blocks_;  // by operation
 
   Group training_, evaluation_;

@@ -63,6 +63,19 @@ class Reader {
     return v.as_string().str;
   }
 
+  // One of several names.
+  template <class Named, class Value>
+  Value choice_or(const std::string& key, const Named& all, Value otherwise) const {
+    if (!has(key)) return otherwise;
+    const std::string wanted = text(key);
+    std::string known;
+    for (const auto& [name, value] : all) {
+      if (name == wanted) return value;
+      known += (known.empty() ? "" : ", ") + std::string(name);
+    }
+    fail(table_.at(key), what_ + ": '" + key + "' must be one of " + known);
+  }
+
   const Table& at(const std::string& key, const std::string& expected) const {
     if (!has(key)) fail(what_ + " needs '" + key + "', " + expected);
     return table_.at(key);
@@ -147,6 +160,13 @@ LayerSpec read_layer(const fs::path& file, const Table& table, std::size_t numbe
 
 }  // namespace
 
+TrainingDefaults training_defaults(OptimizerKind optimizer) {
+  TrainingDefaults d{.optimizer = optimizer};
+  if (is_adam(optimizer)) d.learning_rate = 0.001;
+  if (optimizer == OptimizerKind::adamw) d.weight_decay = 0.01;
+  return d;
+}
+
 NetworkSpec read_network_spec(const fs::path& file) {
   const toml::value root = parse_toml(file);
   const Reader r(file, root, "a network");
@@ -161,13 +181,20 @@ NetworkSpec read_network_spec(const fs::path& file) {
     const Table& table = root.at("defaults");
     if (!table.is_table()) r.fail(table, "'defaults' must be a table, [defaults]");
     const Reader d(file, table, "[defaults]");
-    d.only({"epochs", "batch", "learning_rate", "momentum", "weight_decay"});
+    d.only({"epochs", "batch", "optimizer", "learning_rate", "momentum", "weight_decay", "lr_schedule",
+            "lr_step_epochs", "lr_gamma"});
     TrainingDefaults& t = spec.defaults;
+    t = training_defaults(d.choice_or("optimizer", kOptimizers, t.optimizer));
     t.epochs = d.integer_or("epochs", 1, 1000000, t.epochs);
     t.batch = d.integer_or("batch", 1, 65536, t.batch);
     t.learning_rate = d.number_or("learning_rate", 0, 1000, t.learning_rate);
     t.momentum = d.number_or("momentum", 0, 1, t.momentum);
     t.weight_decay = d.number_or("weight_decay", 0, 1000, t.weight_decay);
+    t.lr_schedule = d.choice_or("lr_schedule", kLrSchedules, t.lr_schedule);
+    t.lr_step_epochs = d.integer_or("lr_step_epochs", 1, 1000000, t.lr_step_epochs);
+    t.lr_gamma = d.number_or("lr_gamma", 0, 1, t.lr_gamma);
+    if (t.lr_schedule == LrSchedule::step && t.lr_step_epochs == 0)
+      d.fail("[defaults]: lr_schedule \"step\" needs 'lr_step_epochs', an integer from 1 on");
   }
 
   const Table& layers = r.at("layer", "its layers, each a table [[layer]]");

@@ -1,9 +1,12 @@
 // A network as its TOML file describes it. docs/networks.md describes the file for users.
 #pragma once
 
+#include "models/optimizer.h"
+
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -42,13 +45,26 @@ struct LayerSpec {
   ImageShape output;
 };
 
+// How the learning rate changes over a run.
+enum class LrSchedule { cosine, constant, step };
+
+inline constexpr std::pair<const char*, LrSchedule> kLrSchedules[] = {
+    {"cosine", LrSchedule::cosine}, {"constant", LrSchedule::constant}, {"step", LrSchedule::step}};
+
 struct TrainingDefaults {
   std::int32_t epochs = 3;
   std::int32_t batch = 64;
+  OptimizerKind optimizer = OptimizerKind::sgd;
   double learning_rate = 0.02;
   double momentum = 0.9;
   double weight_decay = 0;
+  LrSchedule lr_schedule = LrSchedule::cosine;
+  std::int32_t lr_step_epochs = 0;  // of LrSchedule::step; 0: not said
+  double lr_gamma = 0.1;
 };
+
+// With this optimizer, where nobody says more: PyTorch's, but for the learning rate of sgd, which has none there.
+TrainingDefaults training_defaults(OptimizerKind optimizer);
 
 struct NetworkSpec {
   std::string name;

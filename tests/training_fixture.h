@@ -12,7 +12,7 @@
 
 namespace prorata::test {
 
-inline constexpr SgdStep kStep{.learning_rate = 0.05f, .momentum = 0.9f, .weight_decay = 0};
+inline constexpr UpdateStep kStep{.learning_rate = 0.05f, .momentum = 0.9f, .weight_decay = 0};
 
 // A network of 16 features and 3 classes, on samples in a shuffled order.
 struct Fixture {

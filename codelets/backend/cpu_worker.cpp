@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <thread>
 
 namespace prorata {
 namespace {
@@ -46,6 +47,8 @@ CpuWorkerClock::~CpuWorkerClock() {
   auto end = Clock::now();
   if (own.slowdown > 1) {
     const auto until = start_ + std::chrono::duration_cast<Clock::duration>((end - start_) * own.slowdown);
+    constexpr std::chrono::microseconds kLateness{150};  // of a thread that sleeps, at most
+    if (until - end > 2 * kLateness) std::this_thread::sleep_until(until - kLateness);
     while (end < until) end = Clock::now();
   }
   const double seconds = std::chrono::duration<double>(end - start_).count();

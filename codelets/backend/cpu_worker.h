@@ -14,8 +14,8 @@ namespace prorata {
 // its own thread only, for the workers are the parallelism. Call once after starpu_init().
 void init_cpu_workers();
 
-// From now on every kernel of `worker` takes `factor` times as long (>= 1; 1 switches it off): the worker
-// spins for the rest of the time, as a slower core would be busy.
+// From now on every kernel of `worker` takes `factor` times as long (>= 1; 1 switches it off). For the rest of the time
+// the worker sleeps, but for its last part: the slow device that it stands for takes nothing from the others.
 void set_cpu_slowdown(int worker, double factor);
 double cpu_slowdown(int worker);
 

@@ -1,6 +1,9 @@
 #include "codelets/backend/cuda.h"
 
 #include "codelets/backend/kernel_error.h"
+#if defined(PRORATA_CUDNN)
+#include "codelets/backend/cudnn.h"
+#endif
 
 #include <algorithm>
 #include <array>
@@ -66,6 +69,9 @@ Cuda::Cuda(cudaStream_t stream) : stream_(stream), blas_(start_cublas(), cublasD
   // The default keeps all bits of single precision, whatever units it uses.
   check(cublasSetMathMode(blas_.get(), tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH),
         "choosing a precision");
+#if defined(PRORATA_CUDNN)
+  cudnn_ = std::make_unique<Cudnn>(stream_, tf32);
+#endif
 }
 
 Cuda::~Cuda() {

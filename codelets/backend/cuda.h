@@ -23,6 +23,8 @@
 
 namespace prorata {
 
+class Cudnn;
+
 class Cuda {
  public:
   template <class T>
@@ -57,6 +59,10 @@ class Cuda {
 
   const std::uint32_t* upload(const std::uint32_t* numbers, std::size_t count);
 
+#if defined(PRORATA_CUDNN)
+  Cudnn& cudnn() { return *cudnn_; }
+#endif
+
   void finish();  // waits for all that was put into the stream
 
   // Runs on the device of the calling StarPU worker; what it throws is kept for rethrow_kernel_error().
@@ -78,15 +84,18 @@ class Cuda {
 
   cudaStream_t stream_;
   std::unique_ptr<cublasContext, cublasStatus_t (*)(cublasContext*)> blas_;
+#if defined(PRORATA_CUDNN)
+  std::unique_ptr<Cudnn> cudnn_;
+#endif
   Room workspace_, uploads_;
 };
 
-// Whether matrix products of the devices that are made from now on may round their factors to TF32 (10 bits of
-// mantissa instead of 23), which tensor cores multiply several times as fast. Off until asked for.
+// Whether matrix products, and cuDNN's convolutions, of the devices that are made from now on may round their factors
+// to TF32 (10 bits of mantissa instead of 23), which tensor cores multiply several times as fast. Off until asked for.
 void allow_tf32(bool allow);
 
-// Makes the devices of all CUDA workers ready, so that no task has to wait for cuBLAS to start, and lets go of them
-// again. Call the one after starpu_init(), the other before starpu_shutdown().
+// Makes the devices of all CUDA workers ready, so that no task has to wait for cuBLAS and cuDNN to start, and lets go
+// of them again. Call the one after starpu_init(), the other before starpu_shutdown().
 void init_cuda_workers();
 void shutdown_cuda_workers();
 

@@ -6,7 +6,7 @@
 //
 // FOR_EACH deals the numbers 0 .. n - 1 out to whoever runs the kernel: one after the other in C++, to the threads of
 // the grid on a device. Nothing may depend on their order, and no two of them may write the same element.
-// Integers are 32 bits (`int`) but for LONG, which is 64; functions are those that all three have (exp, log), and
+// Integers are 32 bits (`int`) but for LONG, which is 64; functions are those that all three have (exp, log, sqrt), and
 // HIGH_PRODUCT(a, b), the upper 32 bits of the product of two u32.
 //
 // In C++ each kernel also becomes a value of its name, which Device::launch() takes: see backend/kernel.h.

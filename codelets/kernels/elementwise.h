@@ -31,6 +31,12 @@ inline void sum_rows(std::size_t rows, std::size_t columns, const float* x, floa
   }
 }
 
+// y[i] = a[i] + b[i], then max(0, y) where `relu`. y may be a or b.
+inline void add(std::size_t count, const float* a, const float* b, bool relu, float* y) {
+  const float floor = relu ? 0.0f : -__builtin_inff();
+  for (std::size_t i = 0; i < count; ++i) y[i] = rectify(a[i] + b[i], floor);
+}
+
 // dx[i] = dy[i] where the rectifier let something through (y[i] > 0), else 0. dx may be dy.
 inline void relu_backward(std::size_t count, const float* y, const float* dy, float* dx) {
   for (std::size_t i = 0; i < count; ++i) dx[i] = y[i] > 0.0f ? dy[i] : 0.0f;

@@ -10,6 +10,7 @@ using u8 = std::uint8_t;
 using u32 = std::uint32_t;
 using std::exp;
 using std::log;
+using std::sqrt;
 #endif
 
 // The last word of philox's counter, by what is drawn: so no two uses of a seed have a number in common.
@@ -154,6 +155,23 @@ KERNEL(rectify_backward, int count, GLOBAL const float* y, GLOBAL const float* d
   FOR_EACH(i, count) dx[i] = y[i] > 0.0f ? dy[i] : 0.0f;
 }
 
+// y may be a or b.
+KERNEL(add, int count, int relu, GLOBAL const float* a, GLOBAL const float* b, GLOBAL float* y) {
+  FOR_EACH(i, count) {
+    const float v = a[i] + b[i];
+    y[i] = relu ? at_least(v, 0.0f) : v;
+  }
+}
+
+KERNEL(add_backward, int count, int relu, GLOBAL const float* y, GLOBAL const float* dy, GLOBAL float* da,
+       GLOBAL float* db) {
+  FOR_EACH(i, count) {
+    const float v = relu && !(y[i] > 0.0f) ? 0.0f : dy[i];
+    da[i] = v;
+    db[i] = v;
+  }
+}
+
 // columns[images * out_height * out_width, window * window * channels]: the windows of the images from `first` on, with
 // zeros where they reach over the edge. Each number of FOR_EACH copies `run` elements, a divisor of window * channels:
 // many where one thread does it all, for the places are then worked out once a run, and 1 where neighbours are to be
@@ -237,6 +255,39 @@ KERNEL(max_pool_spread, int batch, int height, int width, int channels, int out_
   }
 }
 
+// `share`: what an element of a window counts for.
+KERNEL(avg_pool, int batch, int height, int width, int channels, int out_height, int out_width, int window_height,
+       int window_width, int stride, float share, GLOBAL const float* x, GLOBAL float* y) {
+  FOR_EACH(i, batch * out_height * out_width * channels) {
+    const int c = i % channels, ow = i / channels % out_width, oh = i / channels / out_width % out_height;
+    const int n = i / channels / out_width / out_height;
+    GLOBAL const float* corner = x + (((LONG)n * height + oh * stride) * width + ow * stride) * channels + c;
+    float sum = 0.0f;
+    for (int kh = 0; kh < window_height; ++kh)
+      for (int kw = 0; kw < window_width; ++kw) sum += corner[((LONG)kh * width + kw) * channels];
+    y[i] = sum * share;
+  }
+}
+
+KERNEL(avg_pool_spread, int batch, int height, int width, int channels, int out_height, int out_width,
+       int window_height, int window_width, int stride, float share, GLOBAL const float* dy, GLOBAL float* dx) {
+  FOR_EACH(i, batch * height * width * channels) {
+    const int c = i % channels, w = i / channels % width, h = i / channels / width % height;
+    const int n = i / channels / width / height;
+    float sum = 0.0f;
+    for (int kh = 0; kh < window_height; ++kh) {
+      const int top = h - kh;
+      if (top < 0 || top % stride != 0 || top / stride >= out_height) continue;
+      for (int kw = 0; kw < window_width; ++kw) {
+        const int left = w - kw;
+        if (left < 0 || left % stride != 0 || left / stride >= out_width) continue;
+        sum += dy[(((LONG)n * out_height + top / stride) * out_width + left / stride) * channels + c];
+      }
+    }
+    dx[i] = sum * share;
+  }
+}
+
 // scores[2, batch]: the loss of each sample, and whether its largest logit is at its label.
 KERNEL(softmax_rows, int batch, int classes, GLOBAL const float* logits, GLOBAL const int* labels,
        GLOBAL float* dlogits, GLOBAL float* scores) {
@@ -277,16 +328,69 @@ KERNEL(sum_scores, int batch, GLOBAL const float* scores, GLOBAL float* sums) {
 
 KERNEL(copy, int count, GLOBAL const float* from, GLOBAL float* to) { FOR_EACH(i, count) to[i] = from[i]; }
 
+// A gradient as it would be on the parameter of now rather than on the snapshot's: apply_gradient.h. Of every
+// optimizer, on every kind of worker.
+INLINE float compensated(float gradient, float compensation, float param, float snapshot) {
+  return gradient + compensation * gradient * gradient * (param - snapshot);
+}
+
 // Stochastic gradient descent. `compensation` != 0: delay compensated, by `snapshot`, else not read.
-KERNEL(sgd, int count, float learning_rate, float momentum, float weight_decay, float weight, float compensation,
-       GLOBAL float* params, GLOBAL float* velocity, GLOBAL const float* gradient, GLOBAL const float* snapshot) {
+KERNEL(sgd, int count, float learning_rate, float momentum, float weight_decay, float weight, int nesterov,
+       float compensation, GLOBAL float* params, GLOBAL float* momentum_buffer, GLOBAL const float* gradient,
+       GLOBAL const float* snapshot) {
   FOR_EACH(i, count) {
     float g = gradient[i];
-    if (compensation != 0.0f) g += compensation * g * g * (params[i] - snapshot[i]);
-    const float v = momentum * velocity[i] + (weight * g + weight_decay * params[i]);
-    velocity[i] = v;
-    params[i] -= learning_rate * v;
+    if (compensation != 0.0f) g = compensated(g, compensation, params[i], snapshot[i]);
+    const float d = weight * g + weight_decay * params[i];
+    const float b = momentum * momentum_buffer[i] + d;
+    momentum_buffer[i] = b;
+    params[i] -= learning_rate * (nesterov ? d + momentum * b : b);
   }
+}
+
+// Adam, with the factors of apply_adam.cpp. `compensation` as above.
+KERNEL(adam, int count, float keep, float decay, float weight, float beta1, float rest1, float beta2, float rest2,
+       float step_size, float correction2, float epsilon, float compensation, GLOBAL float* params,
+       GLOBAL float* exp_avg, GLOBAL float* exp_avg_sq, GLOBAL const float* gradient, GLOBAL const float* snapshot) {
+  FOR_EACH(i, count) {
+    float g = gradient[i];
+    if (compensation != 0.0f) g = compensated(g, compensation, params[i], snapshot[i]);
+    const float p = keep * params[i];
+    const float d = weight * g + decay * p;
+    const float m = beta1 * exp_avg[i] + rest1 * d;
+    const float v = beta2 * exp_avg_sq[i] + rest2 * d * d;
+    exp_avg[i] = m;
+    exp_avg_sq[i] = v;
+    params[i] = p - step_size * m / (sqrt(v) / correction2 + epsilon);
+  }
+}
+
+// partial[parts]: sums of the squares of every parts-th element.
+KERNEL(square_parts, int count, int parts, GLOBAL const float* x, GLOBAL float* partial) {
+  FOR_EACH(p, parts) {
+    float sum = 0.0f;
+    for (int i = p; i < count; i += parts) sum += x[i] * x[i];
+    partial[p] = sum;
+  }
+}
+
+// sum[0] = the sum of the parts, and of itself unless `first`.
+KERNEL(add_parts, int parts, int first, GLOBAL const float* partial, GLOBAL float* sum) {
+  FOR_EACH(i, 1) {
+    float s = first ? 0.0f : sum[i];
+    for (int p = 0; p < parts; ++p) s += partial[p];
+    sum[i] = s;
+  }
+}
+
+// apply_gradient.h's clip_gradient: not a number stays so.
+INLINE float clip_factor(float most, float squares) {
+  const float factor = most / (sqrt(squares) + 1e-6f);
+  return factor > 1.0f ? 1.0f : factor;
+}
+
+KERNEL(clip, int count, float most, GLOBAL float* x, GLOBAL const float* squares) {
+  FOR_EACH(i, count) x[i] *= clip_factor(most, squares[0]);
 }
 
 KERNEL(accumulate, int count, float weight, int first, GLOBAL const float* gradient, GLOBAL float* sum) {

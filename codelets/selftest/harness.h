@@ -76,7 +76,7 @@ struct Derivative {
   std::size_t variable, gradient;
 };
 
-// What the tests know of an operation: the members of Entry in operations.h, whatever its argument struct.
+// What the tests know of an operation: the members of Entry in entry.h, whatever its argument struct.
 struct Operation {
   const Codelet* codelet;
   std::vector<Element> elements;
@@ -201,9 +201,17 @@ inline std::vector<Buffer> make_buffers(const Operation& op, const Arguments& in
   return buffers;
 }
 
+// What a form of a codelet runs on.
+struct TestedDevice {
+  std::string kind;  // cpu; kernels: those of devices, on this thread; opencl, cuda
+  int number = 0;    // among those of its kind
+  std::string name;  // as its driver says; empty for what is no device
+};
+
 // A form of a codelet.
 struct Implementation {
   std::string name;
+  TestedDevice device;
   std::function<void(const void* args, std::vector<Buffer>&)> call;
   std::string missing;  // why it cannot run here; empty where it can
 };

@@ -1,5 +1,8 @@
 #include "codelets/selftest/implementations.h"
 
+#include <algorithm>
+#include <memory>
+
 namespace prorata::selftest {
 namespace {
 
@@ -13,8 +16,9 @@ void with_interfaces(std::vector<Buffer>& buffers, const Fill& fill, const Run& 
   run(pointers.data());
 }
 
-Implementation in_main_memory(const char* name, void (*run)(void* buffers[], void* args)) {
+Implementation in_main_memory(const char* name, const char* kind, void (*run)(void* buffers[], void* args)) {
   return {name,
+          {kind, 0, {}},
           [run](const void* args, std::vector<Buffer>& buffers) {
             with_interfaces(
                 buffers, [](Buffer& b) { return b.interface(); },
@@ -29,29 +33,39 @@ void require(cl_int status, const char* what) {
   if (status != CL_SUCCESS) throw std::runtime_error(std::string(what) + ": " + std::to_string(status));
 }
 
-// The first device of the machine, whatever it is, with a queue.
+// A device of the machine, whatever it is. Its context, queue and program are made with the first call: that takes
+// long, and listing the tests does not need them.
 class TestOpenCl {
  public:
-  TestOpenCl() {
-    cl_uint platforms = 0;
-    if (clGetPlatformIDs(0, nullptr, &platforms) != CL_SUCCESS) return;
-    std::vector<cl_platform_id> ids(platforms);
-    clGetPlatformIDs(platforms, ids.data(), nullptr);
-    cl_device_id id = nullptr;
-    for (cl_platform_id platform : ids)
-      if (!id && clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &id, nullptr) != CL_SUCCESS) id = nullptr;
-    if (!id) return;
-    cl_int status = CL_SUCCESS;
-    context_ = clCreateContext(nullptr, 1, &id, nullptr, nullptr, &status);
-    require(status, "clCreateContext");
-    queue_ = clCreateCommandQueue(context_, id, 0, &status);
-    require(status, "clCreateCommandQueue");
-    device_ = std::make_unique<OpenCl>(context_, id, queue_);
+  explicit TestOpenCl(cl_device_id id) : id_(id) {}
+
+  // Every device of every platform, in OpenCL's order.
+  static std::vector<std::unique_ptr<TestOpenCl>> find() {
+    std::vector<std::unique_ptr<TestOpenCl>> found;
+    cl_uint count = 0;
+    if (clGetPlatformIDs(0, nullptr, &count) != CL_SUCCESS) return found;
+    std::vector<cl_platform_id> platforms(count);
+    clGetPlatformIDs(count, platforms.data(), nullptr);
+    for (cl_platform_id platform : platforms) {
+      if (clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count) != CL_SUCCESS) continue;
+      std::vector<cl_device_id> ids(count);
+      clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, ids.data(), nullptr);
+      for (cl_device_id id : ids) found.push_back(std::make_unique<TestOpenCl>(id));
+    }
+    return found;
+  }
+  static std::string missing() { return "this machine has no OpenCL device"; }
+
+  std::string name() const {
+    std::size_t length = 0;
+    clGetDeviceInfo(id_, CL_DEVICE_NAME, 0, nullptr, &length);
+    std::string name(length, '\0');
+    clGetDeviceInfo(id_, CL_DEVICE_NAME, length, name.data(), nullptr);
+    return name.c_str();  // without the zero at its end
   }
 
-  bool exists() const { return device_ != nullptr; }
-
-  void call(const DeviceFunctions& functions, const void* args, std::vector<Buffer>& buffers) {
+  void call(const DeviceImplementation<OpenCl>& implementation, const void* args, std::vector<Buffer>& buffers) {
+    start();
     struct OnDevice {
       cl_mem whole, used;
     };
@@ -75,7 +89,7 @@ class TestOpenCl {
           vector.dev_handle = reinterpret_cast<std::uintptr_t>(memory[next++].used);
           return vector;
         },
-        [&](void** pointers) { functions.on_opencl(*device_, pointers, args); });
+        [&](void** pointers) { implementation.run_on(*device_, pointers, args); });
     device_->finish();
     for (std::size_t i = 0; i < buffers.size(); ++i) {
       auto& bytes = buffers[i].bytes();
@@ -87,15 +101,21 @@ class TestOpenCl {
   }
 
  private:
+  void start() {
+    if (device_) return;
+    cl_int status = CL_SUCCESS;
+    context_ = clCreateContext(nullptr, 1, &id_, nullptr, nullptr, &status);
+    require(status, "clCreateContext");
+    queue_ = clCreateCommandQueue(context_, id_, 0, &status);
+    require(status, "clCreateCommandQueue");
+    device_ = std::make_unique<OpenCl>(context_, id_, queue_);
+  }
+
+  cl_device_id id_;
   cl_context context_ = nullptr;
   cl_command_queue queue_ = nullptr;
   std::unique_ptr<OpenCl> device_;
 };
-
-TestOpenCl& test_opencl() {
-  static TestOpenCl device;
-  return device;
-}
 
 #endif
 
@@ -105,19 +125,31 @@ void require(cudaError_t status, const char* what) {
   if (status != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(status));
 }
 
-// The first GPU of the machine, with a stream. Both start with the first call: that takes long, and listing the tests
-// does not need them.
+// A GPU of the machine, with a stream. Both start with the first call.
 class TestCuda {
  public:
+  explicit TestCuda(int number) : number_(number) {}
+
+  static std::vector<std::unique_ptr<TestCuda>> find() {
+    std::vector<std::unique_ptr<TestCuda>> found;
+    int count = 0;
+    if (cudaGetDeviceCount(&count) != cudaSuccess) return found;
+    for (int number = 0; number < count; ++number) found.push_back(std::make_unique<TestCuda>(number));
+    return found;
+  }
   static std::string missing() {
-    int devices = 0;
-    const cudaError_t status = cudaGetDeviceCount(&devices);
-    if (status == cudaSuccess && devices > 0) return "";
+    int count = 0;
+    const cudaError_t status = cudaGetDeviceCount(&count);
     return std::string("this machine has no CUDA device") +
            (status == cudaSuccess ? "" : std::string(": ") + cudaGetErrorString(status));
   }
 
-  void call(const DeviceFunctions& functions, const void* args, std::vector<Buffer>& buffers) {
+  std::string name() const {
+    cudaDeviceProp properties{};
+    return cudaGetDeviceProperties(&properties, number_) == cudaSuccess ? properties.name : "";
+  }
+
+  void call(const DeviceImplementation<Cuda>& implementation, const void* args, std::vector<Buffer>& buffers) {
     start();
     std::vector<std::unique_ptr<void, cudaError_t (*)(void*)>> memory;
     for (Buffer& b : buffers) {
@@ -135,7 +167,7 @@ class TestCuda {
           vector.dev_handle = vector.ptr;
           return vector;
         },
-        [&](void** pointers) { functions.on_cuda(*device_, pointers, args); });
+        [&](void** pointers) { implementation.run_on(*device_, pointers, args); });
     for (std::size_t i = 0; i < buffers.size(); ++i)
       copy(buffers[i].bytes().data(), memory[i].get(), buffers[i].bytes().size());
     device_->finish();
@@ -143,6 +175,7 @@ class TestCuda {
 
  private:
   void start() {
+    require(cudaSetDevice(number_), "cudaSetDevice");
     if (device_) return;
     // As StarPU's, it does not wait for the default stream.
     require(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
@@ -153,35 +186,48 @@ class TestCuda {
     require(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "cudaMemcpyAsync");
   }
 
+  int number_;
   cudaStream_t stream_ = nullptr;
   std::unique_ptr<Cuda> device_;
 };
 
-TestCuda& test_cuda() {
-  static TestCuda device;
-  return device;
+#endif
+
+#if defined(PRORATA_OPENCL) || defined(PRORATA_CUDA)
+
+// The forms on the devices of a kind. What the devices hold is left to the end of the process: by then the driver may
+// be gone that would take it back.
+template <class Test, class Device>
+void append(std::vector<Implementation>& all, const char* kind, Devices which,
+            const std::vector<DeviceImplementation<Device>>& forms) {
+  static const auto& devices = *new std::vector<std::unique_ptr<Test>>(Test::find());
+  for (const DeviceImplementation<Device>& form : forms) {
+    if (devices.empty()) all.push_back({form.name, {kind, 0, {}}, {}, Test::missing()});
+    const std::size_t count = which == Devices::all ? devices.size() : std::min<std::size_t>(1, devices.size());
+    for (std::size_t number = 0; number < count; ++number) {
+      Test& device = *devices[number];
+      all.push_back(
+          {form.name,
+           {kind, static_cast<int>(number), device.name()},
+           [&form, &device](const void* args, std::vector<Buffer>& buffers) { device.call(form, args, buffers); },
+           ""});
+    }
+  }
 }
 
 #endif
 
 }  // namespace
 
-std::vector<Implementation> implementations_of(const Codelet& codelet) {
+std::vector<Implementation> implementations_of(const Codelet& codelet, [[maybe_unused]] Devices which) {
   std::vector<Implementation> all;
-  for (const CpuImplementation& i : codelet.cpu()) all.push_back(in_main_memory(i.name, i.run));
-  const DeviceFunctions& functions = codelet.devices();
-  if (functions.in_order) all.push_back(in_main_memory("in_order", functions.in_order));
+  for (const CpuImplementation& i : codelet.cpu()) all.push_back(in_main_memory(i.name, "cpu", i.run));
+  for (const auto& i : codelet.devices().in_order) all.push_back(in_main_memory(i.name, "kernels", i.run));
 #if defined(PRORATA_OPENCL)
-  all.push_back(
-      {"opencl",
-       [&functions](const void* args, std::vector<Buffer>& buffers) { test_opencl().call(functions, args, buffers); },
-       test_opencl().exists() ? "" : "this machine has no OpenCL device"});
+  append<TestOpenCl>(all, "opencl", which, codelet.devices().opencl);
 #endif
 #if defined(PRORATA_CUDA)
-  all.push_back(
-      {"cuda",
-       [&functions](const void* args, std::vector<Buffer>& buffers) { test_cuda().call(functions, args, buffers); },
-       TestCuda::missing()});
+  append<TestCuda>(all, "cuda", which, codelet.devices().cuda);
 #endif
   return all;
 }

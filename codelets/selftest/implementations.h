@@ -8,8 +8,11 @@
 
 namespace prorata::selftest {
 
+enum class Devices { first, all };  // of each kind
+
 // All forms of a codelet, in this order: CPU implementations; `in_order`, the operation for devices on this thread;
-// `opencl` and `cuda` where built in. What has no device here says so in `missing`.
-std::vector<Implementation> implementations_of(const Codelet& codelet);
+// those of each OpenCL and each CUDA device, where built in. A kind that has no device here says so in `missing`, once
+// a form.
+std::vector<Implementation> implementations_of(const Codelet& codelet, Devices which = Devices::first);
 
 }  // namespace prorata::selftest

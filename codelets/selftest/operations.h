@@ -5,146 +5,16 @@
 // where the entry says of what it is the gradient. A codelet without an entry makes a test fail.
 #pragma once
 
-#include "codelets/selftest/harness.h"
+#include "codelets/selftest/entry.h"
 #include "codelets/selftest/shapes.h"
 
-#include <array>
-#include <cstring>
-#include <string>
-#include <utility>
+#include <limits>
 #include <vector>
 
 namespace prorata::selftest {
 
-using enum Element;
-
-template <class Args>
-struct Entry {
-  const Codelet& codelet;
-  std::vector<Element> elements;  // one a buffer
-  std::vector<Args> shapes;
-  Arguments (*inputs)(const Args&, Random&);
-  std::vector<Results> (*expected)(const Args&, const Arguments&);  // one a buffer, empty where it is only read
-
-  // Where the codelet computes gradients: of which scalar, for which variables. The shapes are small.
-  std::vector<Args> gradient_shapes = {};
-  double (*scalar)(const Args&, const Arguments&) = nullptr;
-  std::vector<Derivative> derivatives = {};
-  bool smooth = false;  // else linear, but for kinks
-
-  operator Operation() const {  // NOLINT(google-explicit-constructor): the table is a list of entries
-    const auto typed = [](const void* args) -> const Args& { return *static_cast<const Args*>(args); };
-    return {&codelet,
-            elements,
-            cases(shapes),
-            cases(gradient_shapes),
-            [=, f = inputs](const void* args, Random& random) { return f(typed(args), random); },
-            [=, f = expected](const void* args, const Arguments& in) { return f(typed(args), in); },
-            [=, f = scalar](const void* args, const Arguments& in) { return f(typed(args), in); },
-            derivatives,
-            smooth};
-  }
-
- private:
-  static std::vector<Case> cases(const std::vector<Args>& all) {
-    std::vector<Case> cases;
-    for (const Args& args : all) {
-      const auto& shape = args.shape;
-      std::array<std::int32_t, sizeof(shape) / sizeof(std::int32_t)> extents;
-      std::memcpy(extents.data(), &shape, sizeof(shape));
-      std::string name = "shape";
-      for (std::int32_t extent : extents) name += " " + std::to_string(extent);
-      std::size_t samples;
-      if constexpr (requires { shape.batch; })
-        samples = static_cast<std::size_t>(shape.batch);
-      else
-        samples = static_cast<std::size_t>(shape.count);
-      cases.push_back({name, std::make_shared<Args>(args),
-                       std::string(reinterpret_cast<const char*>(&shape), sizeof(shape)), samples});
-    }
-    return cases;
-  }
-};
-
-// As a float buffer holds them.
-inline Values rounded(const Results& results) {
-  Values values;
-  for (const Expected& r : results) values.push_back(static_cast<float>(r.value));
-  return values;
-}
-
-inline double projection(const Results& y, const Values& direction) {
-  double sum = 0;
-  for (std::size_t i = 0; i < y.size(); ++i) sum += y[i].value * direction[i];
-  return sum;
-}
-
-// x, params, y, dy of a layer with parameters; y is the output that belongs to x and params.
-template <class Args>
-struct Layer {
-  Values x, params, y, dy;
-
-  Layer(const Args& args, Random& random)
-      : x(random.uniform(reference::inputs(args.shape))),
-        params(random.uniform(reference::parameters(args.shape))),
-        y(rounded(reference::forward(args.shape, x, params))),
-        dy(random.uniform(y.size())) {}
-};
-
-template <class Args>
-Entry<Args> layer_forward(const Codelet& codelet, std::vector<Args> shapes) {
-  return {.codelet = codelet,  // x, params, y
-          .elements = {f32, f32, f32},
-          .shapes = std::move(shapes),
-          .inputs = [](const Args& args, Random& random) -> Arguments {
-            Layer l(args, random);
-            return {l.x, l.params, {}};
-          },
-          .expected = [](const Args& args, const Arguments& in) -> std::vector<Results> {
-            return {{}, {}, reference::forward(args.shape, in[0], in[1])};
-          }};
-}
-
-template <class Args>
-Entry<Args> layer_backward(const Codelet& codelet, std::vector<Args> shapes, std::vector<Args> gradient_shapes) {
-  return {.codelet = codelet,  // x, params, y, dy, dparams, dx
-          .elements = {f32, f32, f32, f32, f32, f32},
-          .shapes = std::move(shapes),
-          .inputs = [](const Args& args, Random& random) -> Arguments {
-            Layer l(args, random);
-            return {l.x, l.params, l.y, l.dy, {}, {}};
-          },
-          .expected = [](const Args& args, const Arguments& in) -> std::vector<Results> {
-            auto [dy, dparams, dx] = reference::backward(args.shape, in[0], in[1], in[2], in[3]);
-            return {{}, {}, {}, dy, dparams, dx};
-          },
-          .gradient_shapes = std::move(gradient_shapes),
-          .scalar = [](const Args& args,
-                       const Arguments& in) { return projection(reference::forward(args.shape, in[0], in[1]), in[3]); },
-          .derivatives = {{1, 4}, {0, 5}}};
-}
-
-template <class Args>
-Entry<Args> layer_backward_parameters(const Codelet& codelet, std::vector<Args> shapes,
-                                      std::vector<Args> gradient_shapes) {
-  return {.codelet = codelet,  // x, y, dy, dparams; hidden: params
-          .elements = {f32, f32, f32, f32},
-          .shapes = std::move(shapes),
-          .inputs = [](const Args& args, Random& random) -> Arguments {
-            Layer l(args, random);
-            return {l.x, l.y, l.dy, {}, l.params};
-          },
-          .expected = [](const Args& args, const Arguments& in) -> std::vector<Results> {
-            auto [dy, dparams, dx] = reference::backward(args.shape, in[0], {}, in[1], in[2]);
-            return {{}, {}, dy, dparams};
-          },
-          .gradient_shapes = std::move(gradient_shapes),
-          .scalar = [](const Args& args,
-                       const Arguments& in) { return projection(reference::forward(args.shape, in[0], in[4]), in[2]); },
-          .derivatives = {{4, 3}}};
-}
-
 inline std::size_t elements(const ReluShape& s) { return std::size_t(s.batch) * std::size_t(s.features); }
+inline std::size_t elements(const AddShape& s) { return std::size_t(s.batch) * std::size_t(s.features); }
 inline std::size_t elements(const MaxPoolShape& s) {
   return std::size_t(s.batch) * std::size_t(s.height) * std::size_t(s.width) * std::size_t(s.channels);
 }
@@ -242,6 +112,59 @@ inline const std::vector<Operation>& operations() {
                              },
                          .derivatives = {{3, 2}}},
 
+      Entry<AvgPoolArgs>{.codelet = avg_pool_forward,  // x, y
+                         .elements = {f32, f32},
+                         .shapes = avg_pool_shapes(),
+                         .inputs = [](const AvgPoolArgs& args, Random& random) -> Arguments {
+                           return {random.uniform(args.shape.inputs()), {}};
+                         },
+                         .expected = [](const AvgPoolArgs& args, const Arguments& in) -> std::vector<Results> {
+                           return {{}, reference::avg_pool_forward(args.shape, in[0])};
+                         }},
+      Entry<AvgPoolArgs>{.codelet = avg_pool_backward,  // dy, dx; hidden: x
+                         .elements = {f32, f32},
+                         .shapes = avg_pool_shapes(),
+                         .inputs = [](const AvgPoolArgs& args, Random& random) -> Arguments {
+                           return {random.uniform(args.shape.outputs()), {}, random.uniform(args.shape.inputs())};
+                         },
+                         .expected = [](const AvgPoolArgs& args, const Arguments& in) -> std::vector<Results> {
+                           return {{}, reference::avg_pool_backward(args.shape, in[0])};
+                         },
+                         .gradient_shapes = avg_pool_gradient_shapes(),
+                         .scalar =
+                             [](const AvgPoolArgs& args, const Arguments& in) {
+                               return projection(reference::avg_pool_forward(args.shape, in[2]), in[0]);
+                             },
+                         .derivatives = {{2, 1}}},
+
+      Entry<AddArgs>{.codelet = add_forward,  // a, b, y
+                     .elements = {f32, f32, f32},
+                     .shapes = add_shapes(),
+                     .inputs = [](const AddArgs& args, Random& random) -> Arguments {
+                       return {random.uniform(elements(args.shape)), random.uniform(elements(args.shape)), {}};
+                     },
+                     .expected = [](const AddArgs& args, const Arguments& in) -> std::vector<Results> {
+                       return {{}, {}, reference::add_forward(args.shape, in[0], in[1])};
+                     }},
+      Entry<AddArgs>{.codelet = add_backward,  // y, dy, da, db; hidden: a, b
+                     .elements = {f32, f32, f32, f32},
+                     .shapes = add_shapes(),
+                     .inputs = [](const AddArgs& args, Random& random) -> Arguments {
+                       const Values a = random.uniform(elements(args.shape)), b = random.uniform(elements(args.shape));
+                       const Values y = rounded(reference::add_forward(args.shape, a, b));
+                       return {y, random.uniform(y.size()), {}, {}, a, b};
+                     },
+                     .expected = [](const AddArgs& args, const Arguments& in) -> std::vector<Results> {
+                       const Results gradient = reference::add_backward(args.shape, in[0], in[1]);
+                       return {{}, {}, gradient, gradient};
+                     },
+                     .gradient_shapes = add_gradient_shapes(),
+                     .scalar =
+                         [](const AddArgs& args, const Arguments& in) {
+                           return projection(reference::add_forward(args.shape, in[4], in[5]), in[1]);
+                         },
+                     .derivatives = {{4, 2}, {5, 3}}},
+
       Entry<ReluArgs>{.codelet = relu_forward,  // x, y
                       .elements = {f32, f32},
                       .shapes = relu_shapes(),
@@ -297,7 +220,7 @@ inline const std::vector<Operation>& operations() {
                           .expected = [](const SnapshotArgs&, const Arguments& in) -> std::vector<Results> {
                             return {{}, reference::exactly(in[0])};
                           }},
-      Entry<ApplyGradientArgs>{.codelet = apply_gradient,  // params, velocity, gradient
+      Entry<ApplyGradientArgs>{.codelet = apply_gradient,  // params, momentum_buffer, gradient
                                .elements = {f32, f32, f32},
                                .shapes = apply_gradient_shapes(),
                                .inputs = [](const ApplyGradientArgs& args, Random& random) -> Arguments {
@@ -306,11 +229,11 @@ inline const std::vector<Operation>& operations() {
                                },
                                .expected = [](const ApplyGradientArgs& args,
                                               const Arguments& in) -> std::vector<Results> {
-                                 auto [params, velocity] = reference::apply_gradient(args, in[0], in[1], in[2]);
-                                 return {params, velocity, {}};
+                                 auto [params, buffer] = reference::apply_gradient(args, in[0], in[1], in[2]);
+                                 return {params, buffer, {}};
                                }},
       Entry<ApplyCompensatedGradientArgs>{
-          .codelet = apply_compensated_gradient,  // params, velocity, gradient, snapshot
+          .codelet = apply_compensated_gradient,  // params, momentum_buffer, gradient, snapshot
           .elements = {f32, f32, f32, f32},
           .shapes = apply_compensated_gradient_shapes(),
           .inputs = [](const ApplyCompensatedGradientArgs& args, Random& random) -> Arguments {
@@ -318,8 +241,56 @@ inline const std::vector<Operation>& operations() {
             return {random.uniform(count), random.uniform(count), random.uniform(count), random.uniform(count)};
           },
           .expected = [](const ApplyCompensatedGradientArgs& args, const Arguments& in) -> std::vector<Results> {
-            auto [params, velocity] = reference::apply_compensated_gradient(args, in[0], in[1], in[2], in[3]);
-            return {params, velocity, {}, {}};
+            auto [params, buffer] = reference::apply_compensated_gradient(args, in[0], in[1], in[2], in[3]);
+            return {params, buffer, {}, {}};
+          }},
+      Entry<ApplyAdamArgs>{.codelet = apply_adam,  // params, exp_avg, exp_avg_sq, gradient
+                           .elements = {f32, f32, f32, f32},
+                           .shapes = apply_adam_shapes(),
+                           .inputs = [](const ApplyAdamArgs& args, Random& random) -> Arguments {
+                             const auto count = std::size_t(args.shape.count);
+                             return {random.uniform(count), random.uniform(count), squares(random.uniform(count)),
+                                     random.uniform(count)};
+                           },
+                           .expected = [](const ApplyAdamArgs& args, const Arguments& in) -> std::vector<Results> {
+                             auto [params, exp_avg, exp_avg_sq] =
+                                 reference::apply_adam(args, in[0], in[1], in[2], in[3]);
+                             return {params, exp_avg, exp_avg_sq, {}};
+                           }},
+      Entry<ApplyCompensatedAdamArgs>{
+          .codelet = apply_compensated_adam,  // params, exp_avg, exp_avg_sq, gradient, snapshot
+          .elements = {f32, f32, f32, f32, f32},
+          .shapes = apply_compensated_adam_shapes(),
+          .inputs = [](const ApplyCompensatedAdamArgs& args, Random& random) -> Arguments {
+            const auto count = std::size_t(args.shape.count);
+            return {random.uniform(count), random.uniform(count), squares(random.uniform(count)), random.uniform(count),
+                    random.uniform(count)};
+          },
+          .expected = [](const ApplyCompensatedAdamArgs& args, const Arguments& in) -> std::vector<Results> {
+            auto [params, exp_avg, exp_avg_sq] =
+                reference::apply_compensated_adam(args, in[0], in[1], in[2], in[3], in[4]);
+            return {params, exp_avg, exp_avg_sq, {}, {}};
+          }},
+      Entry<SumOfSquaresArgs>{.codelet = sum_of_squares,  // gradient, sum
+                              .elements = {f32, f32},
+                              .shapes = sum_of_squares_shapes(),
+                              .inputs = [](const SumOfSquaresArgs& args, Random& random) -> Arguments {
+                                constexpr double kNotRead = std::numeric_limits<double>::quiet_NaN();
+                                return {random.uniform(std::size_t(args.shape.count)), {args.first ? kNotRead : 0.75}};
+                              },
+                              .expected = [](const SumOfSquaresArgs& args,
+                                             const Arguments& in) -> std::vector<Results> {
+                                return {{}, reference::sum_of_squares(args, in[0], in[1])};
+                              }},
+      Entry<ClipGradientArgs>{
+          .codelet = clip_gradient,  // gradient, squares
+          .elements = {f32, f32},
+          .shapes = clip_gradient_shapes(),
+          .inputs = [](const ClipGradientArgs& args, Random& random) -> Arguments {
+            return {random.uniform(std::size_t(args.shape.count)), squares({3 + random.uniform(1)[0]})};
+          },
+          .expected = [](const ClipGradientArgs& args, const Arguments& in) -> std::vector<Results> {
+            return {reference::clip_gradient(args, in[0], in[1]), {}};
           }},
       Entry<AccumulateGradientArgs>{.codelet = accumulate_gradient,  // sum, gradient
                                     .elements = {f32, f32},

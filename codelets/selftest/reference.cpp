@@ -1,4 +1,4 @@
-#include "codelets/selftest/reference.h"
+#include "codelets/selftest/reference_parts.h"
 
 #include <algorithm>
 #include <array>
@@ -8,22 +8,6 @@
 
 namespace prorata::reference {
 namespace {
-
-Results expected(const std::vector<Sum>& sums) {
-  Results results;
-  for (const Sum& s : sums) results.push_back(s.expected());
-  return results;
-}
-
-std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
-
-// The places of a window of `window` along `extent` elements with `padding` more on either side.
-std::vector<std::int64_t> window_starts(std::int64_t extent, std::int64_t padding, std::int64_t window,
-                                        std::int64_t stride) {
-  std::vector<std::int64_t> starts;
-  for (std::int64_t at = -padding; at + window <= extent + padding; at += stride) starts.push_back(at);
-  return starts;
-}
 
 // Calls visit(x index, weight index, y index) for each product that a convolution sums up.
 template <class Visit>
@@ -233,35 +217,19 @@ LayerGradient backward(const Conv2dShape& s, const Values& x, const Values& para
   return layer_backward(s, x, params, y, dy);
 }
 
-Pooled max_pool_forward(const MaxPoolShape& s, const Values& x) {
-  Pooled pooled;
-  for (std::int64_t n = 0; n < s.batch; ++n)
-    for (std::int64_t top : window_starts(s.height, 0, s.window, s.stride))
-      for (std::int64_t left : window_starts(s.width, 0, s.window, s.stride))
-        for (std::int64_t c = 0; c < s.channels; ++c) {
-          Values window;
-          for (std::int64_t h = top; h < top + s.window; ++h)
-            for (std::int64_t w = left; w < left + s.window; ++w)
-              window.push_back(x[size(((n * s.height + h) * s.width + w) * s.channels + c)]);
-          const auto largest = std::max_element(window.begin(), window.end());  // the first one where equal
-          pooled.y.push_back({*largest});
-          pooled.argmax.push_back({static_cast<double>(largest - window.begin())});
-        }
-  return pooled;
+Results add_forward(const AddShape& s, const Values& a, const Values& b) {
+  std::vector<Sum> sums(a.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    sums[i].add(a[i]);
+    sums[i].add(b[i]);
+  }
+  Results y = expected(sums);
+  if (s.relu) std::transform(y.begin(), y.end(), y.begin(), rectified);
+  return y;
 }
 
-Results max_pool_backward(const MaxPoolShape& s, const Values& argmax, const Values& dy) {
-  std::vector<Sum> dx(size(s.batch) * size(s.height) * size(s.width) * size(s.channels));
-  std::size_t from = 0;
-  for (std::int64_t n = 0; n < s.batch; ++n)
-    for (std::int64_t top : window_starts(s.height, 0, s.window, s.stride))
-      for (std::int64_t left : window_starts(s.width, 0, s.window, s.stride))
-        for (std::int64_t c = 0; c < s.channels; ++c, ++from) {
-          const auto place = static_cast<std::int64_t>(argmax[from]);
-          const std::int64_t h = top + place / s.window, w = left + place % s.window;
-          dx[size(((n * s.height + h) * s.width + w) * s.channels + c)].add(dy[from]);
-        }
-  return expected(dx);
+Results add_backward(const AddShape& s, const Values& y, const Values& dy) {
+  return s.relu ? relu_backward(y, dy) : exactly(dy);
 }
 
 Results relu_forward(const Values& x) {
@@ -317,28 +285,95 @@ Scored softmax_cross_entropy(const SoftmaxCrossEntropyShape& s, const Values& lo
 }
 
 Stepped apply_compensated_gradient(const ApplyCompensatedGradientArgs& args, const Values& params,
-                                   const Values& velocity, const Values& gradient, const Values& snapshot) {
+                                   const Values& momentum_buffer, const Values& gradient, const Values& snapshot) {
   Stepped stepped;
   for (std::size_t i = 0; i < params.size(); ++i) {
     const double g = gradient[i], moved = params[i] - snapshot[i];
-    Sum v;
-    v.add_product(args.momentum, velocity[i]);
-    v.add_product(args.weight, g);
-    v.add_product(args.weight_decay, params[i]);
-    v.add_product(double(args.weight) * args.compensation * g * g, moved);
+    Sum d, b;
+    for (Sum* sum : {&d, &b}) {
+      sum->add_product(args.weight, g);
+      sum->add_product(args.weight_decay, params[i]);
+      sum->add_product(double(args.weight) * args.compensation * g * g, moved);
+    }
+    b.add_product(args.momentum, momentum_buffer[i]);
+    const Expected buffer = b.expected();
+    Expected direction = buffer;
+    if (args.nesterov) {
+      Sum ahead;
+      ahead.add(d.expected().value);
+      ahead.add_product(args.momentum, buffer.value);
+      direction = {ahead.expected().value,
+                   ahead.expected().tolerance + d.expected().tolerance + args.momentum * buffer.tolerance};
+    }
     Sum p;
     p.add(params[i]);
-    p.add_product(-double(args.learning_rate), v.expected().value);
-    stepped.velocity.push_back(v.expected());
-    stepped.params.push_back(
-        {p.expected().value, p.expected().tolerance + args.learning_rate * v.expected().tolerance});
+    p.add_product(-double(args.learning_rate), direction.value);
+    stepped.momentum_buffer.push_back(buffer);
+    stepped.params.push_back({p.expected().value, p.expected().tolerance + args.learning_rate * direction.tolerance});
   }
   return stepped;
 }
 
-Stepped apply_gradient(const ApplyGradientArgs& args, const Values& params, const Values& velocity,
+Stepped apply_gradient(const ApplyGradientArgs& args, const Values& params, const Values& momentum_buffer,
                        const Values& gradient) {
-  return apply_compensated_gradient({args, 0}, params, velocity, gradient, params);
+  return apply_compensated_gradient({args, 0}, params, momentum_buffer, gradient, params);
+}
+
+AdamStepped apply_compensated_adam(const ApplyCompensatedAdamArgs& args, const Values& params, const Values& exp_avg,
+                                   const Values& exp_avg_sq, const Values& gradient, const Values& snapshot) {
+  // Of one result, for the operations below that are no sums: a division and a square root, of up to 3 units each in
+  // OpenCL, and factors that are rounded to float.
+  constexpr double kFew = 16 * kRoundoff;
+  const double lr = args.learning_rate, decay = args.weight_decay;
+  const double step_size = lr / (1 - std::pow(args.beta1, double(args.step)));
+  const double correction2 = std::sqrt(1 - std::pow(args.beta2, double(args.step)));
+  AdamStepped stepped;
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    const double g = gradient[i];
+    Sum of_d;
+    of_d.add_product(args.weight, g);
+    of_d.add_product(double(args.weight) * args.compensation * g * g, params[i] - snapshot[i]);
+    if (!args.decoupled) of_d.add_product(decay, params[i]);
+    const Expected d = of_d.expected();
+
+    const double m = args.beta1 * exp_avg[i] + (1 - args.beta1) * d.value;
+    const double m_error = kFew * (std::abs(args.beta1 * exp_avg[i]) + std::abs((1 - args.beta1) * d.value)) +
+                           (1 - args.beta1) * d.tolerance;
+    const double v = args.beta2 * exp_avg_sq[i] + (1 - args.beta2) * d.value * d.value;
+    const double v_error = kFew * v + (1 - args.beta2) * (2 * std::abs(d.value) + d.tolerance) * d.tolerance + FLT_MIN;
+    stepped.exp_avg.push_back({m, m_error});
+    stepped.exp_avg_sq.push_back({v, v_error});
+
+    const double root = std::sqrt(v) / correction2 + args.epsilon;
+    const double root_low = std::sqrt(std::max(0.0, v - v_error)) / correction2 + args.epsilon;
+    const double root_high = std::sqrt(v + v_error) / correction2 + args.epsilon;
+    const double moved = step_size * m / root;
+    const double moved_error =
+        step_size * (m_error / root_low + std::abs(m) * (1 / root_low - 1 / root_high)) + kFew * std::abs(moved);
+    const double kept = (args.decoupled ? 1 - lr * decay : 1) * params[i];
+    stepped.params.push_back({kept - moved, moved_error + kFew * std::abs(kept)});
+  }
+  return stepped;
+}
+
+AdamStepped apply_adam(const ApplyAdamArgs& args, const Values& params, const Values& exp_avg, const Values& exp_avg_sq,
+                       const Values& gradient) {
+  return apply_compensated_adam({args, 0}, params, exp_avg, exp_avg_sq, gradient, params);
+}
+
+Results sum_of_squares(const SumOfSquaresArgs& args, const Values& gradient, const Values& sum) {
+  Sum s;
+  if (!args.first) s.add(sum[0]);
+  for (double g : gradient) s.add_product(g, g);
+  return {s.expected()};
+}
+
+Results clip_gradient(const ClipGradientArgs& args, const Values& gradient, const Values& squares) {
+  const double factor = args.most / (std::sqrt(squares[0]) + 1e-6);
+  Results clipped;
+  for (double g : gradient)
+    clipped.push_back(factor > 1 ? Expected{g} : Expected{g * factor, 16 * kRoundoff * std::abs(g * factor)});
+  return clipped;
 }
 
 Results accumulate_gradient(const AccumulateGradientArgs& args, const Values& sum, const Values& gradient) {

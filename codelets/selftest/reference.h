@@ -6,7 +6,11 @@
 // multiply-add, and narrow enough that a single term too few, too many or in the wrong place does not pass.
 #pragma once
 
+#include "codelets/add.h"
+#include "codelets/apply_adam.h"
 #include "codelets/apply_gradient.h"
+#include "codelets/avg_pool.h"
+#include "codelets/clip_gradient.h"
 #include "codelets/conv2d.h"
 #include "codelets/dense.h"
 #include "codelets/gather_batch.h"
@@ -84,6 +88,12 @@ struct Pooled {
 Pooled max_pool_forward(const MaxPoolShape& s, const Values& x);
 Results max_pool_backward(const MaxPoolShape& s, const Values& argmax, const Values& dy);
 
+Results avg_pool_forward(const AvgPoolShape& s, const Values& x);
+Results avg_pool_backward(const AvgPoolShape& s, const Values& dy);
+
+Results add_forward(const AddShape& s, const Values& a, const Values& b);
+Results add_backward(const AddShape& s, const Values& y, const Values& dy);  // for a and for b
+
 Results relu_forward(const Values& x);
 Results relu_backward(const Values& y, const Values& dy);
 
@@ -93,12 +103,23 @@ struct Scored {
 Scored softmax_cross_entropy(const SoftmaxCrossEntropyShape& s, const Values& logits, const Values& labels);
 
 struct Stepped {
-  Results params, velocity;
+  Results params, momentum_buffer;
 };
-Stepped apply_gradient(const ApplyGradientArgs& args, const Values& params, const Values& velocity,
+Stepped apply_gradient(const ApplyGradientArgs& args, const Values& params, const Values& momentum_buffer,
                        const Values& gradient);
 Stepped apply_compensated_gradient(const ApplyCompensatedGradientArgs& args, const Values& params,
-                                   const Values& velocity, const Values& gradient, const Values& snapshot);
+                                   const Values& momentum_buffer, const Values& gradient, const Values& snapshot);
+
+struct AdamStepped {
+  Results params, exp_avg, exp_avg_sq;
+};
+AdamStepped apply_adam(const ApplyAdamArgs& args, const Values& params, const Values& exp_avg, const Values& exp_avg_sq,
+                       const Values& gradient);
+AdamStepped apply_compensated_adam(const ApplyCompensatedAdamArgs& args, const Values& params, const Values& exp_avg,
+                                   const Values& exp_avg_sq, const Values& gradient, const Values& snapshot);
+
+Results sum_of_squares(const SumOfSquaresArgs& args, const Values& gradient, const Values& sum);
+Results clip_gradient(const ClipGradientArgs& args, const Values& gradient, const Values& squares);
 Results accumulate_gradient(const AccumulateGradientArgs& args, const Values& sum, const Values& gradient);
 
 // c[m, n] = a[m, k] b[k, n].

@@ -2,7 +2,11 @@
 // of a vector's length; and the edges of what an operation allows.
 #pragma once
 
+#include "codelets/add.h"
+#include "codelets/apply_adam.h"
 #include "codelets/apply_gradient.h"
+#include "codelets/avg_pool.h"
+#include "codelets/clip_gradient.h"
 #include "codelets/conv2d.h"
 #include "codelets/dense.h"
 #include "codelets/gather_batch.h"
@@ -124,6 +128,29 @@ inline std::vector<MaxPoolArgs> max_pool_gradient_shapes() {
   return {{{1, 2, 2, 1, 2, 2}}, {{2, 5, 7, 3, 2, 2}}, {{2, 5, 6, 2, 3, 1}}, {{1, 6, 5, 2, 2, 3}}};
 }
 
+inline std::vector<AvgPoolArgs> avg_pool_shapes() {
+  return {{{1, 2, 2, 1, 2, 2, 2}},   {{3, 12, 8, 6, 2, 2, 2}}, {{3, 8, 8, 16, 2, 2, 2}},
+          {{2, 5, 7, 3, 2, 2, 2}},                             // last row and column dropped
+          {{2, 7, 5, 8, 3, 3, 2}},   {{1, 9, 8, 5, 3, 2, 1}},  // windows overlap; are no squares
+          {{4, 6, 9, 16, 2, 2, 3}},                            // gaps between the windows
+          {{1, 8, 9, 17, 2, 5, 3}},  {{1, 5, 4, 3, 1, 1, 2}},  {{2, 7, 7, 64, 7, 7, 1}},
+          {{3, 5, 8, 33, 5, 8, 1}},  // the whole image
+          {{100, 4, 6, 3, 4, 6, 9}}, {{1, 1, 1, 5, 1, 1, 1}},  {{2, 28, 30, 1, 28, 30, 1}}};
+}
+
+inline std::vector<AvgPoolArgs> avg_pool_gradient_shapes() {
+  return {{{1, 2, 2, 1, 2, 2, 2}}, {{2, 5, 7, 3, 2, 2, 2}}, {{2, 5, 6, 2, 3, 2, 1}}, {{1, 4, 5, 2, 4, 5, 1}}};
+}
+
+inline std::vector<AddArgs> add_shapes() {
+  std::vector<AddArgs> shapes;
+  for (std::int32_t relu : {0, 1})
+    for (auto [batch, features] : {std::pair{1, 1}, {3, 7}, {64, 101}, {1000, 3}})
+      shapes.push_back({{batch, features, relu}});
+  return shapes;
+}
+inline std::vector<AddArgs> add_gradient_shapes() { return {{{1, 1, 0}}, {{3, 7, 0}}, {{3, 7, 1}}}; }
+
 inline std::vector<ReluArgs> relu_shapes() { return {{{1, 1}}, {{3, 7}}, {{64, 101}}, {{1000, 3}}}; }
 inline std::vector<ReluArgs> relu_gradient_shapes() { return {{{1, 1}}, {{3, 7}}}; }
 
@@ -137,15 +164,39 @@ inline std::vector<SoftmaxCrossEntropyArgs> softmax_cross_entropy_gradient_shape
 inline std::vector<SnapshotArgs> snapshot_shapes() { return {{{1}}, {{7}}, {{64}}, {{61706}}}; }
 
 inline std::vector<ApplyGradientArgs> apply_gradient_shapes() {
-  return {
-      {{1}, 0.1f, 0, 0},     {{7}, 0.1f, 0.9f, 0},          {{7}, 0.05f, 0.9f, 1e-2f},       {{64}, 0.3f, 0, 1e-2f},
-      {{65}, 0, 0.5f, 0.5f}, {{61706}, 0.01f, 0.9f, 5e-4f}, {{7}, 0.1f, 0.9f, 1e-2f, 0.25f}, {{9}, 0.1f, 0.9f, 0, 0}};
+  return {{{1}, 0.1f, 0, 0},
+          {{7}, 0.1f, 0.9f, 0},
+          {{7}, 0.05f, 0.9f, 1e-2f},
+          {{64}, 0.3f, 0, 1e-2f},
+          {{65}, 0, 0.5f, 0.5f},
+          {{61706}, 0.01f, 0.9f, 5e-4f},
+          {{7}, 0.1f, 0.9f, 1e-2f, 0.25f},
+          {{9}, 0.1f, 0.9f, 0, 0},
+          {{7}, 0.1f, 0, 0, 1, 1},
+          {{65}, 0.1f, 0.9f, 1e-2f, 0.5f, 1}};
 }
 inline std::vector<ApplyCompensatedGradientArgs> apply_compensated_gradient_shapes() {
   std::vector<ApplyCompensatedGradientArgs> all;
   for (const ApplyGradientArgs& args : apply_gradient_shapes())
     for (float compensation : {0.0f, 0.04f, 2.0f}) all.push_back({args, compensation});
   return all;
+}
+inline std::vector<ApplyAdamArgs> apply_adam_shapes() {
+  return {{{1}, 0.1f, 0.9, 0.999, 1e-8f, 0, 0},          {{7}, 0.1f, 0.9, 0.999, 1e-8f, 0.5f, 0},
+          {{7}, 0.1f, 0.9, 0.999, 1e-8f, 0.5f, 1},       {{64}, 0.01f, 0.5, 0.9, 1e-2f, 0, 0, 0.25f, 3},
+          {{65}, 0.02f, 0, 0, 1e-3f, 0.1f, 1, 0.5f, 10}, {{61706}, 0.001f, 0.9, 0.999, 1e-8f, 0.01f, 1, 1, 1000000}};
+}
+inline std::vector<ApplyCompensatedAdamArgs> apply_compensated_adam_shapes() {
+  std::vector<ApplyCompensatedAdamArgs> all;
+  for (const ApplyAdamArgs& args : apply_adam_shapes())
+    for (float compensation : {0.0f, 0.04f, 2.0f}) all.push_back({args, compensation});
+  return all;
+}
+inline std::vector<SumOfSquaresArgs> sum_of_squares_shapes() {
+  return {{{1}, 0}, {{1}, 1}, {{7}, 1}, {{16}, 0}, {{255}, 1}, {{1000}, 0}, {{5001}, 1}};
+}
+inline std::vector<ClipGradientArgs> clip_gradient_shapes() {
+  return {{{1}, 1e-3f}, {{7}, 0.5f}, {{64}, 100}, {{5001}, 0.25f}};
 }
 inline std::vector<AccumulateGradientArgs> accumulate_gradient_shapes() {
   return {{{1}, 1, 0}, {{1}, 1, 1}, {{7}, 0.25f, 0}, {{7}, 0.25f, 1}, {{64}, 0, 0}, {{61706}, 0.5f, 0}};

@@ -1,5 +1,6 @@
 #include "driver/report/summary.h"
 
+#include "driver/options.h"
 #include "driver/report/topology.h"
 #include "driver/runtime.h"
 
@@ -78,6 +79,7 @@ Json number(double v) { return std::isfinite(v) ? Json(v) : Json(nullptr); }
 }  // namespace
 
 Json Summary::json() const {
+  const bool adam = is_adam(rule.optimizer.kind), in_steps = rule.lr_schedule == LrSchedule::step;
   Json root = {{"version", PRORATA_VERSION},
                {"model", model},
                {"parameters", parameters},
@@ -94,13 +96,19 @@ Json Summary::json() const {
                {"minibatches", minibatches},
                {"samples", samples},
                {"batch", batch},
-               {"optimizer", optimizer},
-               {"learning_rate", learning_rate},
-               {"lr_schedule", lr_schedule},
+               {"optimizer", to_string(rule.optimizer.kind)},
+               {"learning_rate", rule.learning_rate},
+               {"lr_schedule", to_string(rule.lr_schedule)},
+               {"lr_step_epochs", in_steps ? Json(rule.lr_step_epochs) : Json(nullptr)},
+               {"lr_gamma", in_steps ? Json(rule.lr_gamma) : Json(nullptr)},
                {"lr_warmup", lr_warmup},
-               {"momentum", momentum},
-               {"effective_momentum", effective_momentum},
-               {"weight_decay", weight_decay},
+               {"momentum", adam ? Json(nullptr) : Json(rule.momentum)},
+               {"effective_momentum", adam ? Json(nullptr) : Json(effective_momentum)},
+               {"nesterov", adam ? Json(nullptr) : Json(rule.optimizer.nesterov)},
+               {"betas", adam ? Json{rule.optimizer.beta1, rule.optimizer.beta2} : Json(nullptr)},
+               {"eps", adam ? Json(rule.optimizer.epsilon) : Json(nullptr)},
+               {"weight_decay", rule.weight_decay},
+               {"clip_norm", rule.optimizer.clip_norm > 0 ? Json(rule.optimizer.clip_norm) : Json(nullptr)},
                {"wall_seconds", wall_seconds},
                {"samples_per_second", rate(static_cast<double>(samples), wall_seconds)},
                {"train_loss", number(train_loss)},
@@ -116,6 +124,7 @@ Json Summary::json() const {
                {"scheduler", scheduler},
                {"replicas", replicas},
                {"deterministic", deterministic},
+               {"tf32", tf32},
                {"emulated", std::any_of(workers.begin(), workers.end(), [](auto& w) { return w.slowdown > 1; })}};
   Json& list = root["workers"] = Json::array();
   for (const WorkerSummary& w : workers) {

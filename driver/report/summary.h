@@ -2,6 +2,7 @@
 #pragma once
 
 #include "driver/report/traffic.h"
+#include "driver/update_rule.h"
 #include "models/replica.h"
 #include "scheduler/ledger.h"
 
@@ -44,20 +45,20 @@ struct WorkerSummary {
 };
 
 struct Summary {
-  std::string model, dataset, optimizer, lr_schedule, balance, share, consistency, scheduler;
+  std::string model, dataset, balance, share, consistency, scheduler;
   std::uint64_t seed = 0;
   Preprocessing preprocessing;
   int epochs_wanted = 0;
   int epochs = 0;  // completed
   int batch = 0;
   std::int64_t lr_warmup = 0;  // mini-batches
-  double learning_rate = 0, momentum = 0, weight_decay = 0;
+  UpdateRule rule;
   double effective_momentum = 0;                 // what the optimizer was given
   std::optional<std::uint64_t> staleness_bound;  // of ssp
   bool staleness_aware_lr = false, momentum_correction = false;
   double delay_compensation = 0;
   std::uint32_t replicas = 0;
-  bool deterministic = false;
+  bool deterministic = false, tf32 = false;
   std::uint64_t parameters = 0;
   std::uint64_t minibatches = 0, samples = 0;
   double wall_seconds = 0;  // training only

@@ -8,7 +8,8 @@ namespace prorata {
 namespace {
 
 constexpr double kNothing = __builtin_nan("");
-constexpr double kMatters = 0.05;         // of a mini-batch's price
+constexpr double kMatters = 0.05;         // of what a mini-batch takes
+constexpr double kTaskOverhead = 5e-6;    // seconds of StarPU's own for a task, about, which no model knows
 constexpr std::size_t kEnoughRatios = 5;  // that two workers' entries have to each other
 
 double off_by(double seconds, double expected) { return std::max(seconds / expected, expected / seconds); }
@@ -130,7 +131,8 @@ class Judge {
     Entries mended = trusted_;
     mended[c.key].seconds = c.expected;
     const double whole = price(shapes_, mended, c.batch, c.key.worker);
-    return std::isnan(whole) || std::abs(c.seconds - c.expected) > kMatters * whole;
+    const double overhead = kTaskOverhead * static_cast<double>(shapes_.tasks(c.batch).size());
+    return std::isnan(whole) || std::abs(c.seconds - c.expected) > kMatters * (whole + overhead);
   }
 
   const TrainingShapes& shapes_;

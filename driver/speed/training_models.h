@@ -84,9 +84,9 @@ struct Implausible {
 
 // Compares each entry with what is expected of it: the calibration's median, where there is one; else the same task at
 // the neighbouring batch sizes, interpolated; else the same task on another worker of its kind, in the ratio that the
-// two have elsewhere. One that is off by a factor of more than kImplausible, and by enough to matter to the price of a
-// mini-batch, is reported: the worst first, and without it the others are looked at again, since a wrong entry makes
-// its neighbours look wrong.
+// two have elsewhere. One that is off by a factor of more than kImplausible, and by enough to matter to what a
+// mini-batch takes, is reported: the worst first, and without it the others are looked at again, since a wrong entry
+// makes its neighbours look wrong.
 std::vector<Implausible> find_implausible(const TrainingShapes& shapes, const Entries& entries,
                                           const CalibrationRecord* record);
 constexpr double kImplausible = 2;

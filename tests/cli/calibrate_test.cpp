@@ -149,6 +149,19 @@ TEST_F(Calibrated, SlowedWorkersHaveModelsOfTheirOwn) {
   EXPECT_GT(shown["workers"][1]["points"][0]["seconds"], shown["workers"][0]["points"][0]["seconds"]);
 }
 
+TEST_F(Calibrated, Tf32HasModelsOfItsOwn) {
+  ASSERT_EQ(calibrate({"--tf32", "--slowdown", "1:2", "--repetitions", "10"}).code, 0);
+  EXPECT_TRUE(fs::exists(record("here-slowed-1x200-tf32")));
+  // Unlike cores, as the user says: whoever asks for --tf32 later does as the calibration with it did.
+  ASSERT_EQ(calibrate({"--tf32", "--repetitions", "10"}, {{"STARPU_PERF_MODEL_HOMOGENEOUS_CPU", "0"}}).code, 0);
+  EXPECT_TRUE(fs::exists(record("here-tf32")));
+  EXPECT_FALSE(fs::exists(record()));
+  std::string said;
+  EXPECT_TRUE(devices({"--tf32"}, &said)["workers"][1]["share"].is_number());
+  EXPECT_EQ(said.find("other circumstances"), std::string::npos) << said;
+  EXPECT_TRUE(devices()["workers"][1]["share"].is_null());
+}
+
 TEST_F(Calibrated, StarpuReadsWhatWasWritten) {
   ASSERT_EQ(calibrate().code, 0);
   const std::string command = "STARPU_NCPU=2 STARPU_PERF_MODEL_DIR=" + (folder() / "models").string() +
@@ -214,7 +227,8 @@ TEST_F(Calibrated, TrainingLeavesAPoisonedEntryOutForGood) {
   for (const bool first : {true, false}) {
     const Output o = train({"--epochs", "1", "--batch", "40", "--overwrite"}, variables());
     ASSERT_EQ(o.code, 0) << o.err;
-    EXPECT_EQ(o.err.find("measured anew") != std::string::npos, first) << o.err;
+    // A thousandth of what such tasks take. What is measured anew may be found again, where other programs disturb it.
+    EXPECT_EQ(o.err.find(": 0.0 us, where the calibration says") != std::string::npos, first) << o.err;
   }
 }
 

@@ -63,6 +63,7 @@ TEST_F(Compare, RunsAllRulesInTurnsAndItsFiguresFollowFromTheRuns) {
   EXPECT_EQ(j, result());
   EXPECT_EQ(j["training"]["model"], "small");
   EXPECT_EQ(j["training"]["batch"], 100);
+  EXPECT_EQ(j["training"]["tf32"], false);
 
   // In turns: A B C A B C, of each experiment.
   const std::size_t rules = row(j["summary"][0], "eager")["runs"] == 2 ? j["summary"][0]["rows"].size() : 0;

@@ -20,6 +20,8 @@ TEST_F(Program, SaysWhatIsWrongWithANetworkFile) {
       {head + "colour = 3\n" + dense, {":4", "colour"}},
       {head + "[defaults]\nepochs = 0\n" + dense, {":5", "epochs"}},
       {head + "[defaults]\nmomentum = \"much\"\n" + dense, {":5", "momentum"}},
+      {head + "[defaults]\noptimizer = \"magic\"\n" + dense, {":5", "optimizer", "sgd, adam, adamw"}},
+      {head + "[defaults]\nlr_schedule = \"step\"\n" + dense, {"lr_step_epochs"}},
       {head + "[[layer]]\nunits = 3\n", {":4", "type"}},
       {head + "[[layer]]\ntype = \"magic\"\n", {":5", "magic", "conv2d"}},
       {head + "[[layer]]\ntype = \"dense\"\n", {":4", "units"}},

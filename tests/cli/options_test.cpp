@@ -39,6 +39,11 @@ TEST_F(Program, RefusesValuesOutOfRange) {
                                     {"--momentum", "1.5"},
                                     {"--weight-decay", "-1"},
                                     {"--optimizer", "magic"},
+                                    {"--beta1", "1"},
+                                    {"--eps", "-1"},
+                                    {"--clip-norm", "0"},
+                                    {"--lr-gamma", "0"},
+                                    {"--lr-step-epochs", "0"},
                                     {"--seed", "-3"},
                                     {"--balance", "fair"},
                                     {"--share", "half"},
@@ -104,6 +109,72 @@ TEST_F(Program, TakesEachTrainingOptionIntoTheSummary) {
   EXPECT_EQ(s["deterministic"], false);
   EXPECT_EQ(s["emulated"], false);
   EXPECT_EQ(s["minibatches"], 2 * 6000 / 50);
+}
+
+TEST_F(Program, TakesTheOptimizerIntoTheSummary) {
+  ASSERT_EQ(train(
+                {"--epochs", "1", "--nesterov", "--momentum", "0.5", "--lr-schedule", "step", "--lr-step-epochs", "2"})
+                .code,
+            0);
+  auto s = summary();
+  EXPECT_EQ(s["nesterov"], true);
+  EXPECT_EQ(s["lr_schedule"], "step");
+  EXPECT_EQ(s["lr_step_epochs"], 2);
+  EXPECT_EQ(s["lr_gamma"], 0.1);
+  for (const char* name : {"betas", "eps", "clip_norm"}) EXPECT_TRUE(s[name].is_null()) << name;
+
+  // Three workers: the momentum of sgd would be corrected.
+  ASSERT_EQ(train({"--epochs", "1", "--overwrite", "--optimizer", "adamw", "--beta1", "0.8", "--eps", "1e-7",
+                   "--clip-norm", "2.5", "--delay-compensation", "0.04", "--staleness-aware-lr"},
+                  {{"STARPU_NCPU", "3"}})
+                .code,
+            0);
+  s = summary();
+  EXPECT_EQ(s["optimizer"], "adamw");
+  EXPECT_EQ(s["learning_rate"], 0.001);
+  EXPECT_EQ(s["weight_decay"], 0.01);
+  EXPECT_EQ(s["betas"], nlohmann::json({0.8, 0.999}));
+  EXPECT_EQ(s["eps"], 1e-7);
+  EXPECT_EQ(s["clip_norm"], 2.5);
+  EXPECT_EQ(s["momentum_correction"], false);
+  for (const char* name : {"momentum", "effective_momentum", "nesterov", "lr_gamma"})
+    EXPECT_TRUE(s[name].is_null()) << name;
+}
+
+TEST_F(Program, RefusesWhatIsAnotherOptimizersOrSchedules) {
+  for (const auto& [words, name] : std::vector<std::pair<Words, std::string>>{
+           {{"--optimizer", "adam", "--momentum", "0.9"}, "--momentum"},
+           {{"--optimizer", "adam", "--nesterov"}, "--nesterov"},
+           {{"--optimizer", "adam", "--momentum-correction"}, "--momentum-correction"},
+           {{"--beta1", "0.5"}, "--beta1"},
+           {{"--beta2", "0.5"}, "--beta2"},
+           {{"--eps", "1"}, "--eps"},
+           {{"--nesterov", "--momentum", "0"}, "--nesterov"},
+           {{"--lr-schedule", "step"}, "--lr-step-epochs"},
+           {{"--lr-step-epochs", "3"}, "--lr-step-epochs"},
+           {{"--lr-gamma", "0.5"}, "--lr-gamma"}})
+    expect_refused(train(words), {name});
+}
+
+TEST_F(Program, TakesTheOptimizerFromTheNetworksFile) {
+  std::string network = kNetwork;
+  network.insert(network.find("[[layer]]"),
+                 "[defaults]\nepochs = 1\noptimizer = \"adam\"\nlr_schedule = \"step\"\nlr_step_epochs = 1\n");
+  write("other.toml", network);
+  const auto run_with = [&](const Words& more) {
+    Words words = {"train", "--model", "other.toml", "--dataset", "synthetic", "--out", "run", "--overwrite"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Output o = run(words);
+    EXPECT_EQ(o.code, 0) << o.err;
+    return summary();
+  };
+  const auto as_said = run_with({});
+  EXPECT_EQ(as_said["optimizer"], "adam");
+  EXPECT_EQ(as_said["learning_rate"], 0.001);
+  EXPECT_EQ(as_said["lr_schedule"], "step");
+  const auto another = run_with({"--optimizer", "sgd", "--lr-schedule", "cosine"});
+  EXPECT_EQ(another["learning_rate"], 0.02);
+  EXPECT_EQ(another["momentum"], 0.9);
 }
 
 // What nobody gave depends on the run.

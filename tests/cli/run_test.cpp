@@ -90,6 +90,23 @@ TEST_F(Program, MarksEmulatedSpeedsAndDealsByThem) {
   EXPECT_EQ(s["workers"][1]["minibatches"], s["workers"][0]["minibatches"]);
 }
 
+TEST_F(Program, SaysThatTf32ChangesNothingWithoutACudaWorker) {
+  const std::map<std::string, std::string> no_gpu{{"STARPU_NCUDA", "0"}};
+  const std::string sentence = "--tf32 changes nothing here: there is no CUDA worker";
+  Output o = train({"--epochs", "1"}, no_gpu);
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(o.err.find(sentence), std::string::npos) << o.err;
+  const std::string plain = read(folder() / "run/checkpoint/model.safetensors");
+  o = train({"--epochs", "1", "--tf32", "--overwrite"}, no_gpu);
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_NE(o.err.find(sentence), std::string::npos) << o.err;
+  EXPECT_EQ(summary()["tf32"], false);
+  EXPECT_EQ(read(folder() / "run/checkpoint/model.safetensors"), plain);
+  o = run({"eval", "run", "--model", "small.toml", "--dataset", "synthetic", "--json", "--tf32"}, no_gpu);
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(nlohmann::json::parse(o.out)["tf32"], false);
+}
+
 TEST_F(Program, EvaluatesARunToTheAccuracyOfItsSummary) {
   ASSERT_EQ(run({"train", "--model", "small.toml", "--dataset", "synthetic", "--out", "run", "--epochs", "1"}).code, 0);
   for (const char* path : {"run", "run/checkpoint/model.safetensors"}) {

@@ -2,6 +2,9 @@
 // StarPU and the user see of a codelet besides its numbers. To add an operation, see operations.h.
 #include "codelets/backend/cpu_worker.h"
 #include "codelets/backend/gemm.h"
+#if defined(PRORATA_CUDNN)
+#include "codelets/backend/cudnn.h"
+#endif
 #include "codelets/selftest/implementations.h"
 #include "codelets/selftest/operations.h"
 
@@ -102,29 +105,37 @@ TEST(Codelets, HaveEachOneEntryInTheTable) {
 
 // --- What StarPU sees of a codelet ---
 
+// `declared` is what StarPU has for a kind of worker, and no more, under names of their own.
+template <class Implementations, class Functions>
+void expect_told(const Codelet& c, starpu_worker_archtype kind, const Implementations& declared,
+                 const Functions& functions) {
+  EXPECT_FALSE(declared.empty());
+  ASSERT_EQ(c.implementations(kind).size(), declared.size());
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < declared.size(); ++i) {
+    EXPECT_EQ(functions[i], declared[i].run);
+    EXPECT_EQ(c.implementations(kind)[i], declared[i].name);
+    names.insert(declared[i].name);
+  }
+  EXPECT_EQ(names.size(), declared.size()) << "two implementations of one name";
+  for (std::size_t i = declared.size(); i < STARPU_MAXIMPLEMENTATIONS; ++i) EXPECT_EQ(functions[i], nullptr);
+}
+
 TEST(Codelets, TellStarPUWhatTheyDeclare) {
   for (const Codelet* c : Codelet::all()) {
     SCOPED_TRACE(c->name());
-    ASSERT_FALSE(c->cpu().empty());
-    std::set<std::string> names;
-    for (std::size_t i = 0; i < c->cpu().size(); ++i) {
-      EXPECT_EQ(c->starpu()->cpu_funcs[i], c->cpu()[i].run);
-      names.insert(c->cpu()[i].name);
-    }
-    EXPECT_EQ(names.size(), c->cpu().size()) << "two implementations of one name";
-    for (std::size_t i = c->cpu().size(); i < STARPU_MAXIMPLEMENTATIONS; ++i)
-      EXPECT_EQ(c->starpu()->cpu_funcs[i], nullptr);
+    expect_told(*c, STARPU_CPU_WORKER, c->cpu(), c->starpu()->cpu_funcs);
     EXPECT_EQ(c->starpu()->name, c->name());
     std::uint32_t where = STARPU_CPU;
 #if defined(PRORATA_OPENCL)
     where |= STARPU_OPENCL;
-    EXPECT_NE(c->starpu()->opencl_funcs[0], nullptr);
-    EXPECT_EQ(c->starpu()->opencl_flags[0], STARPU_OPENCL_ASYNC);
+    expect_told(*c, STARPU_OPENCL_WORKER, c->devices().opencl, c->starpu()->opencl_funcs);
+    for (char flag : c->starpu()->opencl_flags) EXPECT_EQ(flag, STARPU_OPENCL_ASYNC);
 #endif
 #if defined(PRORATA_CUDA)
     where |= STARPU_CUDA;
-    EXPECT_NE(c->starpu()->cuda_funcs[0], nullptr);
-    EXPECT_EQ(c->starpu()->cuda_flags[0], STARPU_CUDA_ASYNC);
+    expect_told(*c, STARPU_CUDA_WORKER, c->devices().cuda, c->starpu()->cuda_funcs);
+    for (char flag : c->starpu()->cuda_flags) EXPECT_EQ(flag, STARPU_CUDA_ASYNC);
 #endif
     EXPECT_EQ(c->starpu()->where, where);
   }
@@ -269,6 +280,20 @@ TEST(Diverged, DensePassesNotANumberOnToWhatDependsOnIt) {
     }
 }
 
+TEST(Diverged, ConvolutionPassesNotANumberOnToWhatDependsOnIt) {
+  constexpr std::size_t kWeights = 4 * 3 * 3 * 3;
+  const std::pair<std::size_t, std::size_t> sources[] = {{0, (5 + 2) * 6 * 3}, {1, 30}, {1, kWeights + 2}};
+  for (auto [buffer, place] : sources)  // of the input, the weights and the biases
+    for (std::int32_t relu : {0, 1}) {
+      const Conv2dArgs args{{2, 5, 6, 3, 4, 3, 1, 0, relu}};
+      Random random(1, Random::Grain::fine);
+      Arguments in = operation(conv2d_forward).inputs(&args, random);
+      in[buffer][place] = kNaN;
+      for (const Implementation& i : present(conv2d_forward))
+        EXPECT_EQ(check(operation(conv2d_forward), i, &args, in), "") << i.name;
+    }
+}
+
 TEST(Diverged, ReluPassesNotANumberOn) {
   const ReluArgs args{{2, 3}};
   for (const Implementation& i : present(relu_forward))
@@ -351,6 +376,29 @@ TEST(ApplyGradient, FollowsTheDefinitionOverSeveralSteps) {
   }
 }
 
+TEST(ApplyAdam, MovesEachParameterByTheLearningRateAtFirst) {
+  // Whatever the gradient's size, for the corrected averages are g and g^2.
+  const ApplyAdamArgs args{{4}, 0.25f, 0.9, 0.999, 0, 0, 0};
+  for (const Implementation& i : present(apply_adam)) {
+    std::vector<Buffer> buffers{
+        {f32, {2, 0, -1, 8}}, {f32, {0, 0, 0, 0}}, {f32, {0, 0, 0, 0}}, {f32, {4, -4, 1e-3, 1e3}}};
+    i.call(&args, buffers);
+    constexpr double kRoundings = 1e-6;
+    EXPECT_EQ(difference(buffers[0], {{1.75, kRoundings}, {0.25, kRoundings}, {-1.25, kRoundings}, {7.75, kRoundings}}),
+              "");
+  }
+}
+
+TEST(ClipGradient, KeepsWhatIsNoNumberSo) {
+  const ClipGradientArgs args{{2}, 1};
+  constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
+  for (const Implementation& i : present(clip_gradient)) {
+    std::vector<Buffer> buffers{{f32, {1, 2}}, {f32, Values{kNoNumber}}};
+    i.call(&args, buffers);
+    EXPECT_EQ(difference(buffers[0], {{kNoNumber}, {kNoNumber}}), "");
+  }
+}
+
 TEST(ApplyGradient, DecaysWeightsByThemselves) {
   // Without gradient and momentum: p = p - p / 2 * 1 / 2 = 3/4 p.
   const ApplyGradientArgs args{{2}, 0.5f, 0, 0.5f};
@@ -391,6 +439,30 @@ TEST(Gemm, MultipliesWhicheverIsTransposed) {
         }
     }
 }
+
+#if defined(PRORATA_CUDNN)
+// Else the table's rows for cuDNN would be about our own implementation, which stands in for it.
+TEST(Cudnn, HasAnAlgorithmForUsualConvolutions) {
+  int gpus = 0;
+  if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) GTEST_SKIP() << "this machine has no CUDA device";
+  constexpr std::size_t kRoom = std::size_t{1} << 20;
+  std::array<float*, 3> array{};
+  for (float*& a : array) ASSERT_EQ(cudaMalloc(&a, kRoom * sizeof(float)), cudaSuccess);
+  const auto [x, weights, y] = array;
+  Cuda device(nullptr);
+  for (const Conv2dShape& s : {Conv2dShape{8, 28, 28, 1, 6, 5, 1, 2, 1},
+                               {8, 14, 14, 6, 16, 5, 1, 0, 1},
+                               {4, 32, 32, 3, 64, 3, 1, 1, 1},
+                               {4, 16, 16, 64, 128, 3, 2, 1, 0}}) {
+    ASSERT_LE(s.outputs(), kRoom);
+    EXPECT_TRUE(device.cudnn().forward(device, s, x, weights, y)) << s.height;
+    EXPECT_TRUE(device.cudnn().backward_data(device, s, weights, y, x)) << s.height;
+    EXPECT_TRUE(device.cudnn().backward_weights(device, s, x, y, weights)) << s.height;
+  }
+  device.finish();
+  for (float* a : array) cudaFree(a);
+}
+#endif
 
 TEST(CpuWorkerClock, LeavesThreadsAloneThatAreNoWorkers) {
   reset_cpu_busy_seconds();

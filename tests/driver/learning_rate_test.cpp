@@ -22,6 +22,12 @@ TEST(LearningRate, StaysConstantOnceItHasRisen) {
   EXPECT_EQ(rate.at(99), 0.5);
 }
 
+TEST(LearningRate, FallsInStepsOnceItHasRisen) {
+  const LearningRate rate{.value = 0.5, .schedule = LrSchedule::step, .warmup = 2, .total = 9, .step = 3, .gamma = 0.5};
+  const double expected[] = {0.25, 0.5, 0.5, 0.25, 0.25, 0.25, 0.125, 0.125, 0.125};
+  for (int n = 0; n < 9; ++n) EXPECT_EQ(rate.at(n), expected[n]) << n;
+}
+
 TEST(LearningRate, NeedNotRise) { EXPECT_EQ((LearningRate{0.5, LrSchedule::constant, 0, 100}.at(0)), 0.5); }
 
 TEST(LearningRate, RisesOverAFifthOfAShortRun) {

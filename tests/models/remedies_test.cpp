@@ -60,7 +60,7 @@ Trained train_three_at_once(const Remedies& remedies) {
                   .order = order,
                   .step =
                       [](std::size_t) {
-                        return SgdStep{kRate, 0, 0};
+                        return UpdateStep{kRate, 0, 0};
                       },
                   .balance = PRORATA_PRORATA,
                   .round = 0,

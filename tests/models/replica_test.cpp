@@ -29,7 +29,7 @@ Samples random_samples(const NetworkSpec& spec, std::size_t count, std::uint64_t
   return {std::move(images), std::move(labels)};
 }
 
-Pass training_pass(const SampleHandles& handles, std::span<const std::uint32_t> order, SgdStep step) {
+Pass training_pass(const SampleHandles& handles, std::span<const std::uint32_t> order, UpdateStep step) {
   return {.kind = GroupKind::train,
           .data = handles.source(),
           .order = order,

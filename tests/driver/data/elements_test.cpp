@@ -83,7 +83,7 @@ TEST_F(LargeFile, IsNotLoadedByReadingItsSetNorByUsingSomeOfIt) {
       {.kind = GroupKind::train,
        .data = handles.source(),
        .order = order,
-       .step = [](std::size_t) { return SgdStep{.learning_rate = 0.1f, .momentum = 0, .weight_decay = 0}; },
+       .step = [](std::size_t) { return UpdateStep{.learning_rate = 0.1f, .momentum = 0, .weight_decay = 0}; },
        .balance = PRORATA_PRORATA,
        .round = 0,
        .record =
