@@ -131,8 +131,9 @@ class Judge {
     Entries mended = trusted_;
     mended[c.key].seconds = c.expected;
     const double whole = price(shapes_, mended, c.batch, c.key.worker);
+    const double at_least = std::isnan(whole) ? std::max(c.seconds, c.expected) : whole;
     const double overhead = kTaskOverhead * static_cast<double>(shapes_.tasks(c.batch).size());
-    return std::isnan(whole) || std::abs(c.seconds - c.expected) > kMatters * (whole + overhead);
+    return std::abs(c.seconds - c.expected) > kMatters * (at_least + overhead);
   }
 
   const TrainingShapes& shapes_;
