@@ -132,14 +132,14 @@ void add_data(CLI::App* sub, DataOptions& o) {
       ->type_name("DIR");
   sub->add_flag("--normalize", o.preparation.normalize,
                 "Bring each channel to mean 0 and standard deviation 1 over the training set");
-  sub->add_option("--train-per-class", o.preparation.train_per_class,
-                  "Of a hyperspectral scene: training pixels of each class, or below 1 the fraction of them")
+  sub->add_option(
+         "--train-per-class", o.preparation.train_per_class,
+         "Of a hyperspectral scene: training pixels of each class, or below 1 the fraction of them; default: 0.1")
       ->check(between(0, 1e9, true))
-      ->capture_default_str()
       ->type_name("N|X");
-  sub->add_option("--split-seed", o.preparation.split_seed, "Of a hyperspectral scene: which pixels those are")
+  sub->add_option("--split-seed", o.preparation.split_seed,
+                  "Of a hyperspectral scene: which pixels those are; default: 1")
       ->check(whole_number)
-      ->capture_default_str()
       ->type_name("N");
 }
 

@@ -10,11 +10,13 @@
 #include "models/random.h"
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 
 namespace prorata {
 namespace fs = std::filesystem;
 namespace {
+
+constexpr const char* kHyperspectral = "hyperspectral";
 
 constexpr std::uint64_t kSyntheticStream = 2;  // of Random
 constexpr std::size_t kSyntheticTrain = 6000;
@@ -48,6 +50,10 @@ Samples read_split(const fs::path& directory, const std::string& prefix, std::in
     throw InputError(label_file.string() + ": has " + std::to_string(labels.dimensions[0]) + " labels, but " +
                      image_file.string() + " has " + std::to_string(images.dimensions[0]) +
                      " images; the two must be of the same set");
+  for (const std::size_t d : {1, 2})
+    if (images.dimensions[d] > std::numeric_limits<std::int32_t>::max())
+      throw InputError(image_file.string() + ": at byte " + std::to_string(4 + 4 * d) + ": the images are " +
+                       std::to_string(images.dimensions[d]) + " pixels high or wide; at most 2^31 - 1 are expected");
   shape = {static_cast<std::int32_t>(images.dimensions[1]), static_cast<std::int32_t>(images.dimensions[2]), 1};
   Samples samples{std::move(images.values), {}};
   for (const std::uint8_t label : labels.values.as<std::uint8_t>())
@@ -135,7 +141,7 @@ constexpr Reader kReaders[] = {
        return read_npy_set(
            folder(name, directory, "train_images.npy, train_labels.npy, test_images.npy, test_labels.npy"), network);
      }},
-    {"hyperspectral",
+    {kHyperspectral,
      [](const std::string& name, const std::optional<fs::path>& directory, const NetworkSpec& network,
         const Preparation& preparation) {
        return read_hyperspectral(folder(name, directory, "*.mat: a cube and its ground truth"), network, preparation);
@@ -175,13 +181,20 @@ std::vector<std::string> dataset_names() {
 
 Dataset load_dataset(const std::string& name, const std::optional<fs::path>& directory, const NetworkSpec& network,
                      std::uint64_t seed, const Preparation& preparation) {
+  if (name != kHyperspectral && (preparation.train_per_class || preparation.split_seed))
+    throw InputError("--train-per-class and --split-seed divide the scene of the data set " +
+                     std::string(kHyperspectral) + "; the data set " + name + " is divided already");
   Dataset data;
   if (name == "synthetic") {
     data = make_synthetic(network, seed);
   } else {
     const auto reader = std::find_if(std::begin(kReaders), std::end(kReaders), [&](auto& r) { return name == r.name; });
     if (reader == std::end(kReaders)) throw InputError("unknown data set '" + name + "'");
-    data = reader->read(name, directory, network, preparation);
+    try {
+      data = reader->read(name, directory, network, preparation);
+    } catch (const fs::filesystem_error& e) {
+      throw InputError(e.path1().string() + ": cannot be read: " + e.code().message());
+    }
     check_fit(data, network);
   }
   if (preparation.normalize && data.train.patches)

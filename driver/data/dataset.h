@@ -42,9 +42,10 @@ struct Dataset {
 
 // How a data set is prepared beyond being read.
 struct Preparation {
-  bool normalize = false;        // by mean and standard deviation of each channel over the training set
-  double train_per_class = 0.1;  // of a scene: training pixels of each class, or below 1 the fraction of them
-  std::uint64_t split_seed = 1;  // which ones
+  bool normalize = false;  // by mean and standard deviation of each channel over the training set
+  // Of a scene only:
+  std::optional<double> train_per_class = {};    // training pixels of each class, or below 1 the fraction; 0.1
+  std::optional<std::uint64_t> split_seed = {};  // which ones; 1
 };
 
 // The names that load_dataset knows.

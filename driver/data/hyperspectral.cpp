@@ -19,11 +19,16 @@ struct Scene {
   std::size_t rows, columns, bands;
 };
 
-const MatVariable& only(const std::vector<const MatVariable*>& found, const fs::path& directory, const char* what) {
+const MatVariable& only(const std::vector<const MatVariable*>& found, const std::vector<fs::path>& files,
+                        const fs::path& directory, const char* what) {
   if (found.size() == 1) return *found[0];
   std::string sentence = directory.string() + ": in the .mat files of this folder one " + what + " is expected, but ";
-  if (found.empty()) sentence += "there is none";
+  if (found.empty()) {
+    sentence += "there is none";
+    for (const fs::path& file : files) sentence += (file == files[0] ? " in " : ", ") + file.filename().string();
+  }
   for (const MatVariable* v : found) sentence += (v == found[0] ? "there are " : ", ") + v->to_string();
+  if (!found.empty()) sentence += "; leave one of them there";
   throw InputError(sentence);
 }
 
@@ -44,14 +49,14 @@ Scene find_scene(const fs::path& directory) {
     return found;
   };
   const MatVariable& cube =
-      only(choose([](const auto& d) { return d.size() == 3; }), directory, "cube [rows, columns, bands]");
+      only(choose([](const auto& d) { return d.size() == 3; }), files, directory, "cube [rows, columns, bands]");
   const std::size_t rows = cube.dimensions[0], columns = cube.dimensions[1], bands = cube.dimensions[2];
   constexpr std::size_t kMost = std::numeric_limits<std::int32_t>::max();
   if (rows == 0 || columns == 0 || bands == 0 || rows > kMost / columns || bands > kMost)
     throw InputError(cube.to_string() + ": from 1 to 2^31 - 1 pixels and bands are expected");
   const auto of_same_pixels = [&](const auto& d) { return d.size() == 2 && d[0] == rows && d[1] == columns; };
   const std::string what = "ground truth [" + std::to_string(rows) + ", " + std::to_string(columns) + "]";
-  return {cube, only(choose(of_same_pixels), directory, what.c_str()), rows, columns, bands};
+  return {cube, only(choose(of_same_pixels), files, directory, what.c_str()), rows, columns, bands};
 }
 
 std::string place(const Scene& s, std::size_t pixel) {
@@ -68,9 +73,10 @@ std::vector<float> read_cube(const Scene& s) {
     const auto pixel_of = [&s](std::size_t i) { return i % s.rows * s.columns + i / s.rows; };
     double sum = 0, squares = 0;
     for (std::size_t i = 0; i < pixels; ++i) {
-      if (!std::isfinite(band[i]))
+      if (!(std::abs(band[i]) <= std::numeric_limits<float>::max()))
         throw InputError(s.cube.to_string() + ": " + place(s, pixel_of(i)) + ", band " + std::to_string(b) +
-                         ": the number is " + std::to_string(band[i]) + "; finite numbers are expected");
+                         ": the number is " + std::to_string(band[i]) +
+                         "; finite numbers in a float's range are expected");
       sum += band[i];
     }
     const double mean = sum / static_cast<double>(pixels);
@@ -116,6 +122,10 @@ std::size_t for_training(std::size_t pixels, double per_class) {
 
 Dataset read_hyperspectral(const fs::path& directory, const NetworkSpec& network, const Preparation& preparation) {
   const Scene s = find_scene(directory);
+  // Before the numbers are read, of which a damaged header may claim any number.
+  if (static_cast<std::size_t>(network.input.channels) != s.bands)
+    throw InputError(s.cube.to_string() + ": has " + std::to_string(s.bands) + " bands, but the network " +
+                     network.name + " takes " + to_string(network.input) + "; choose another --model or --dataset");
   const auto bands = static_cast<std::int32_t>(s.bands);
   Dataset data{"hyperspectral", {network.input.height, network.input.width, bands}, network.classes, {}, {}};
   if (static_cast<std::size_t>(data.shape.height / 2) > s.rows ||
@@ -129,8 +139,8 @@ Dataset read_hyperspectral(const fs::path& directory, const NetworkSpec& network
     samples->patches = {static_cast<std::int32_t>(s.rows), static_cast<std::int32_t>(s.columns), {}};
   }
   for (std::size_t c = 0; c < pixels.size(); ++c) {
-    Random(preparation.split_seed, kSplitStream << 32 | c).shuffle(pixels[c]);
-    const std::size_t training = for_training(pixels[c].size(), preparation.train_per_class);
+    Random(preparation.split_seed.value_or(1), kSplitStream << 32 | c).shuffle(pixels[c]);
+    const std::size_t training = for_training(pixels[c].size(), preparation.train_per_class.value_or(0.1));
     for (std::size_t i = 0; i < pixels[c].size(); ++i) {
       Samples& samples = i < training ? data.train : data.test;
       samples.patches->places.push_back(pixels[c][i]);

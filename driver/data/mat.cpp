@@ -80,10 +80,17 @@ std::vector<MatVariable> list_mat(const fs::path& file) {
 }
 
 std::vector<double> read_mat(const MatVariable& variable) {
+  constexpr std::size_t kMostOfAByte = 1032;  // numbers; as many as deflate makes bytes
+  const std::size_t most = fs::file_size(variable.file) * kMostOfAByte;
+  std::size_t count = 1;
+  for (const std::size_t d : variable.dimensions) {
+    if (d != 0 && count > most / d)
+      throw InputError(variable.to_string() +
+                       ": the file is too short for so many numbers; it is truncated or damaged");
+    count *= d;
+  }
   const File opened = open_mat(variable.file);
   const Variable v(Mat_VarRead(opened.get(), variable.name.c_str()));
-  std::size_t count = 1;
-  for (const std::size_t d : variable.dimensions) count *= d;
   const bool whole = v && v->data && is_array_of_numbers(*v) &&
                      std::vector<std::size_t>(v->dims, v->dims + v->rank) == variable.dimensions && v->data_size > 0 &&
                      v->nbytes / static_cast<std::size_t>(v->data_size) == count;

@@ -21,7 +21,8 @@ struct MatVariable {
 std::vector<MatVariable> list_mat(const std::filesystem::path& file);
 
 // Their numbers, the first dimension fastest, as MATLAB has them. InputError names file and variable where they are
-// damaged.
+// damaged. (What dimensions claim beyond the numbers of an array that is not compressed, matio gives as 0 and does not
+// tell; compressed arrays have a checksum.)
 std::vector<double> read_mat(const MatVariable& variable);
 
 }  // namespace prorata

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace prorata {
 namespace {
@@ -47,7 +48,9 @@ void normalize(Dataset& data) {
     const Moments& m = all[c];
     const double mean = m.sum / count, variance = m.squares / count - mean * mean;
     normalization[c] = static_cast<float>((m.origin + mean) * scale);
-    normalization[channels + c] = variance > 0 ? static_cast<float>(1 / (std::sqrt(variance) * scale)) : 1.0f;
+    const double factor = 1 / (std::sqrt(variance) * scale);
+    // So small a deviation that a float has no factor for it is as good as none.
+    normalization[channels + c] = factor <= std::numeric_limits<float>::max() ? static_cast<float>(factor) : 1.0f;
   }
   data.train.normalization = data.test.normalization = std::move(normalization);
 }

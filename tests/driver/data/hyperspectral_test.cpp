@@ -2,9 +2,8 @@
 
 #include "models/errors.h"
 #include "tests/driver/data/files.h"
+#include "tests/driver/data/mat_file.h"
 #include "tests/tiny_networks.h"
-
-#include <matio.h>
 
 #include <algorithm>
 #include <cmath>
@@ -30,19 +29,13 @@ class WithScene : public test::WithFolder {
   }
 
   template <class T>
-  void write_mat(const std::string& file, const char* name, matio_classes c, matio_types t,
-                 std::vector<std::size_t> dims, std::vector<T> values, mat_ft version = MAT_FT_MAT5,
-                 int flags = 0) const {
-    mat_t* const mat = Mat_CreateVer((folder() / file).c_str(), nullptr, version);
-    ASSERT_NE(mat, nullptr);
-    matvar_t* const v = Mat_VarCreate(name, c, t, static_cast<int>(dims.size()), dims.data(), values.data(), flags);
-    EXPECT_EQ(Mat_VarWrite(mat, v, MAT_COMPRESSION_ZLIB), 0);
-    Mat_VarFree(v);
-    Mat_Close(mat);
+  void write_mat(const char* file, const char* name, std::vector<std::size_t> dimensions, std::vector<T> values,
+                 mat_ft version = MAT_FT_MAT5, matio_compression compression = MAT_COMPRESSION_ZLIB) const {
+    test::write_mat(folder() / file, name, std::move(dimensions), std::move(values), version, compression);
   }
   void write_scene(mat_ft version = MAT_FT_MAT5) const {
-    write_mat("scene.mat", "scene", MAT_C_DOUBLE, MAT_T_DOUBLE, {kRows, kColumns, kBands}, cube_, version);
-    write_mat("scene_gt.mat", "scene_gt", MAT_C_UINT8, MAT_T_UINT8, {kRows, kColumns}, truth_, version);
+    write_mat("scene.mat", "scene", {kRows, kColumns, kBands}, cube_, version);
+    write_mat("scene_gt.mat", "scene_gt", {kRows, kColumns}, truth_, version);
   }
   Dataset read(const Preparation& p = {}) const { return read_hyperspectral(folder(), network_, p); }
   void expect_refused(const std::vector<std::string>& words) const {
@@ -79,8 +72,7 @@ TEST_F(WithScene, IsTheSameInWholeNumbersAndInEveryVersion) {
     return std::vector<float>(values.begin(), values.end());
   };
   const std::vector<float> expected = floats(read());
-  write_mat("scene.mat", "scene", MAT_C_INT16, MAT_T_INT16, {kRows, kColumns, kBands},
-            std::vector<std::int16_t>(cube_.begin(), cube_.end()));
+  write_mat("scene.mat", "scene", {kRows, kColumns, kBands}, std::vector<std::int16_t>(cube_.begin(), cube_.end()));
   EXPECT_EQ(floats(read()), expected);
   write_scene(MAT_FT_MAT73);
   EXPECT_EQ(floats(read()), expected);
@@ -123,13 +115,13 @@ TEST_F(WithScene, NamesThePlaceOfAClassThatTheNetworkDoesNotHave) {
   truth_[2 * kRows + 3] = 0;
   std::vector<double> fractions(truth_.begin(), truth_.end());
   fractions[1] = 1.5;
-  write_mat("scene_gt.mat", "scene_gt", MAT_C_DOUBLE, MAT_T_DOUBLE, {kRows, kColumns}, fractions);
+  write_mat("scene_gt.mat", "scene_gt", {kRows, kColumns}, fractions);
   expect_refused({"row 1, column 0", "1.5"});
   fractions[1] = -1;
-  write_mat("scene_gt.mat", "scene_gt", MAT_C_DOUBLE, MAT_T_DOUBLE, {kRows, kColumns}, fractions);
+  write_mat("scene_gt.mat", "scene_gt", {kRows, kColumns}, fractions);
   expect_refused({"row 1, column 0", "-1"});
   fractions[1] = std::numeric_limits<double>::quiet_NaN();
-  write_mat("scene_gt.mat", "scene_gt", MAT_C_DOUBLE, MAT_T_DOUBLE, {kRows, kColumns}, fractions);
+  write_mat("scene_gt.mat", "scene_gt", {kRows, kColumns}, fractions);
   expect_refused({"row 1, column 0", "nan"});
 }
 
@@ -137,6 +129,9 @@ TEST_F(WithScene, NamesThePlaceOfWhatIsNoNumber) {
   cube_[kPixels + 1 * kRows + 2] = std::numeric_limits<double>::quiet_NaN();
   write_scene();
   expect_refused({"scene.mat", "row 2, column 1, band 1", "nan"});
+  cube_[kPixels + 1 * kRows + 2] = -1e300;  // the sum of such squares is infinite
+  write_scene();
+  expect_refused({"scene.mat", "row 2, column 1, band 1", "range"});
 }
 
 TEST_F(WithScene, RefusesANetworkThatItDoesNotFit) {
@@ -146,15 +141,15 @@ TEST_F(WithScene, RefusesANetworkThatItDoesNotFit) {
   network_.input = {10, 3, kBands};
   expect_refused({"[10, 3, 2]", "half"});
   network_.input = {3, 3, 7};
-  expect_error<InputError>([&] { load_dataset("hyperspectral", folder(), network_, 1); }, {"[3, 3, 2]", "[3, 3, 7]"});
+  expect_refused({"scene.mat", "2 bands", "[3, 3, 7]"});
   network_.input = {3, 3, kBands};
   expect_error<InputError>([&] { load_dataset("hyperspectral", folder(), network_, 1, {.normalize = true}); },
                            {"--normalize"});
 }
 
 TEST_F(WithScene, SaysWhichArraysAreThereWhereItIsNotClear) {
-  write_mat("second.mat", "other", MAT_C_DOUBLE, MAT_T_DOUBLE, {kRows, kColumns, kBands}, cube_);
-  expect_refused({"cube", "scene [4, 5, 2]", "other [4, 5, 2]", "second.mat"});
+  write_mat("second.mat", "other", {kRows, kColumns, kBands}, cube_);
+  expect_refused({"cube", "scene [4, 5, 2]", "other [4, 5, 2]", "second.mat", "leave one"});
   std::filesystem::remove(folder() / "second.mat");
   std::filesystem::remove(folder() / "scene_gt.mat");
   expect_refused({"ground truth [4, 5]", "none"});
@@ -174,6 +169,23 @@ TEST_F(WithScene, IsRefusedWhereItIsCut) {
       write("scene.mat", whole.substr(0, length));
       expect_refused({"scene.mat"});
     }
+  }
+}
+
+// A header that claims more than is there.
+TEST_F(WithScene, IsRefusedWhereItsHeaderClaimsMoreThanThereIs) {
+  write_mat("scene.mat", "scene", {kRows, kColumns, kBands}, cube_, MAT_FT_MAT5, MAT_COMPRESSION_NONE);
+  std::ifstream in(folder() / "scene.mat", std::ios::binary);
+  const std::string whole((std::istreambuf_iterator<char>(in)), {});
+  constexpr std::size_t kDimensions = 128 + 8 + 16 + 8;  // file header, tags of array and dimensions, flags
+  ASSERT_EQ(whole[kDimensions], static_cast<char>(kRows));
+  for (const std::uint32_t bands : {1000000u, 0x7fffffffu, 0xffffffffu, 0u}) {
+    SCOPED_TRACE(bands);
+    network_.input.channels = static_cast<std::int32_t>(bands);
+    std::string bytes = whole;
+    bytes.replace(kDimensions + 8, 4, reinterpret_cast<const char*>(&bands), 4);
+    write("scene.mat", bytes);
+    expect_refused({"scene.mat"});
   }
 }
 

@@ -36,5 +36,11 @@ TEST(Normalize, KeepsTheDeviationOfNumbersFarFromZero) {
   EXPECT_NEAR(data.train.normalization[1], 1 / std::sqrt(1.25), 1e-6);
 }
 
+TEST(Normalize, TakesADeviationThatNoFloatCouldBringToOneForNone) {
+  Dataset data = with_images(std::vector<float>{1e-40f, 2e-40f}, 1);
+  normalize(data);
+  EXPECT_EQ(data.train.normalization[1], 1.0f);
+}
+
 }  // namespace
 }  // namespace prorata
