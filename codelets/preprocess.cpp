@@ -1,6 +1,6 @@
 #include "codelets/preprocess.h"
 
-#include "codelets/kernels/kernels.h"
+#include "codelets/kernels/preprocess.h"
 
 namespace prorata {
 namespace {

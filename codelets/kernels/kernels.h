@@ -2,22 +2,12 @@
 //
 // The CPU implementations do not use them: what vectorizes on a core reads otherwise (elementwise.h). In C++ they are
 // what the tests hold against the reference, so that the logic of the CUDA build is proven where no GPU is.
-#ifndef __OPENCL_VERSION__  // there both texts are one
+#ifndef __OPENCL_VERSION__  // there all texts are one
 #pragma once
 #include "codelets/kernels/dialect.h"
-namespace prorata::kernels {
-using u8 = std::uint8_t;
-using u32 = std::uint32_t;
-using std::exp;
-using std::log;
-using std::sqrt;
 #endif
 
-// The last word of philox's counter, by what is drawn: so no two uses of a seed have a number in common.
-enum { kPhiloxOfAugmentation = 1 };
-
-// source_of() where a pixel is taken from nowhere.
-enum { kOutside = -1, kCut = -2 };
+KERNELS_BEGIN
 
 // The larger of v and floor; not a number stays so, for a diverged network must be seen to be one.
 INLINE float at_least(float v, float floor) { return v < floor ? floor : v; }
@@ -56,68 +46,6 @@ KERNEL(gather_patches, int batch, int height, int width, int channels, int rows,
     const int row = mirrored(place / columns - height / 2 + h, rows);
     const int column = mirrored(place % columns - width / 2 + w, columns);
     x[i] = scene[((LONG)row * columns + column) * channels + c];
-  }
-}
-
-// Random numbers that are the same wherever, and in whatever order, they are drawn: Philox4x32-10, a bijection of the
-// counter for each key (Salmon et al., SC 2011, 10.1145/2063384.2063405).
-typedef struct {
-  u32 word[4];
-} Philox;
-
-INLINE Philox philox(u32 key0, u32 key1, u32 counter0, u32 counter1, u32 counter2, u32 counter3) {
-  Philox p = {{counter0, counter1, counter2, counter3}};
-  for (int round = 0; round < 10; ++round) {
-    const u32 a = p.word[0], c = p.word[2];
-    p.word[0] = HIGH_PRODUCT(0xCD9E8D57u, c) ^ p.word[1] ^ key0;
-    p.word[1] = 0xCD9E8D57u * c;
-    p.word[2] = HIGH_PRODUCT(0xD2511F53u, a) ^ p.word[3] ^ key1;
-    p.word[3] = 0xD2511F53u * a;
-    key0 += 0x9E3779B9u;
-    key1 += 0xBB67AE85u;
-  }
-  return p;
-}
-
-// What a random word stands for where a whole number from 0 to bound - 1 is drawn.
-INLINE int draw_below(u32 word, int bound) { return (int)HIGH_PRODUCT(word, (u32)bound); }
-
-// How a sample is changed (preprocess.h): where its upper left corner is taken from, whether it is mirrored, and where
-// the square that is cut out begins.
-typedef struct {
-  int top, left, flip, cut_top, cut_left;
-} Augmentation;
-
-INLINE Augmentation draw_augmentation(u32 seed_low, u32 seed_high, u32 epoch, u32 sample, int height, int width,
-                                      int crop, int flip, int cutout) {
-  const Philox drawn = philox(seed_low, seed_high, sample, epoch, 0u, kPhiloxOfAugmentation);
-  const Augmentation a = {draw_below(drawn.word[0], 2 * crop + 1) - crop,
-                          draw_below(drawn.word[1], 2 * crop + 1) - crop,
-                          flip && (drawn.word[0] & 1u),  // the lowest bit, for the place goes by the highest ones
-                          draw_below(drawn.word[2], height) - cutout / 2,
-                          draw_below(drawn.word[3], width) - cutout / 2};
-  return a;
-}
-
-// The pixel of the image, in reading order, that the pixel [h, w] is taken from.
-INLINE int source_of(Augmentation a, int h, int w, int height, int width, int cutout) {
-  if (h >= a.cut_top && h < a.cut_top + cutout && w >= a.cut_left && w < a.cut_left + cutout) return kCut;
-  const int row = h + a.top, column = (a.flip ? width - 1 - w : w) + a.left;
-  return row >= 0 && row < height && column >= 0 && column < width ? row * width + column : kOutside;
-}
-
-KERNEL(preprocess, int batch, int height, int width, int channels, int crop, int flip, int cutout, u32 seed_low,
-       u32 seed_high, u32 epoch, GLOBAL const u32* indices, GLOBAL const float* raw, GLOBAL const float* normalization,
-       GLOBAL float* x) {
-  FOR_EACH(i, batch * height * width) {
-    const int w = i % width, h = i / width % height, n = i / width / height;
-    const Augmentation a = draw_augmentation(seed_low, seed_high, epoch, indices[n], height, width, crop, flip, cutout);
-    const int from = source_of(a, h, w, height, width, cutout);
-    GLOBAL const float* image = raw + (LONG)n * height * width * channels;
-    for (int c = 0; c < channels; ++c) {
-      const float v = from >= 0 ? image[from * channels + c] : 0.0f;
-      x[(LONG)i * channels + c] = from == kCut ? 0.0f : (v - normalization[c]) * normalization[channels + c];
-    }
   }
 }
 
@@ -397,6 +325,4 @@ KERNEL(accumulate, int count, float weight, int first, GLOBAL const float* gradi
   FOR_EACH(i, count) sum[i] = first ? weight * gradient[i] : sum[i] + weight * gradient[i];
 }
 
-#ifndef __OPENCL_VERSION__
-}  // namespace prorata::kernels
-#endif
+KERNELS_END

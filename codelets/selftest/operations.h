@@ -5,6 +5,7 @@
 // where the entry says of what it is the gradient. A codelet without an entry makes a test fail.
 #pragma once
 
+#include "codelets/selftest/batch_norm.h"
 #include "codelets/selftest/entry.h"
 #include "codelets/selftest/shapes.h"
 
@@ -137,6 +138,12 @@ inline const std::vector<Operation>& operations() {
                              },
                          .derivatives = {{2, 1}}},
 
+      batch_norm_forward_entry(),
+      batch_norm_inference_entry(),
+      batch_norm_backward_entry(),
+      batch_norm_backward_parameters_entry(),
+      update_running_statistics_entry(),
+
       Entry<AddArgs>{.codelet = add_forward,  // a, b, y
                      .elements = {f32, f32, f32},
                      .shapes = add_shapes(),
@@ -164,6 +171,17 @@ inline const std::vector<Operation>& operations() {
                            return projection(reference::add_forward(args.shape, in[4], in[5]), in[1]);
                          },
                      .derivatives = {{4, 2}, {5, 3}}},
+
+      Entry<DropoutArgs>{
+          .codelet = dropout,  // x, y
+          .elements = {f32, f32},
+          .shapes = dropout_shapes(),
+          .inputs = [](const DropoutArgs& args, Random& random) -> Arguments {
+            return {random.uniform(std::size_t(args.shape.batch) * std::size_t(args.shape.features)), {}};
+          },
+          .expected = [](const DropoutArgs& args, const Arguments& in) -> std::vector<Results> {
+            return {{}, reference::dropout(args, in[0])};
+          }},
 
       Entry<ReluArgs>{.codelet = relu_forward,  // x, y
                       .elements = {f32, f32},

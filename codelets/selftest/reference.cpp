@@ -14,6 +14,7 @@ template <class Visit>
 void for_each_product(const Conv2dShape& s, Visit visit) {
   const auto rows = window_starts(s.height, s.padding, s.kernel, s.stride);
   const auto columns = window_starts(s.width, s.padding, s.kernel, s.stride);
+  const std::int64_t ins = s.in_channels / s.groups, outs = s.out_channels / s.groups;  // of a group
   std::size_t y = 0;
   for (std::int64_t n = 0; n < s.batch; ++n)
     for (std::int64_t top : rows)
@@ -23,9 +24,9 @@ void for_each_product(const Conv2dShape& s, Visit visit) {
             for (std::int64_t kw = 0; kw < s.kernel; ++kw) {
               const std::int64_t h = top + kh, w = left + kw;
               if (h < 0 || h >= s.height || w < 0 || w >= s.width) continue;
-              for (std::int64_t ic = 0; ic < s.in_channels; ++ic)
-                visit(size(((n * s.height + h) * s.width + w) * s.in_channels + ic),
-                      size(((oc * s.kernel + kh) * s.kernel + kw) * s.in_channels + ic), y);
+              for (std::int64_t ic = 0; ic < ins; ++ic)
+                visit(size(((n * s.height + h) * s.width + w) * s.in_channels + oc / outs * ins + ic),
+                      size(((oc * s.kernel + kh) * s.kernel + kw) * ins + ic), y);
             }
 }
 
@@ -39,10 +40,12 @@ void for_each_product(const DenseShape& s, Visit visit) {
 
 std::size_t weights(const DenseShape& s) { return size(s.inputs) * size(s.outputs); }
 std::size_t weights(const Conv2dShape& s) {
-  return size(s.out_channels) * size(s.kernel) * size(s.kernel) * size(s.in_channels);
+  return size(s.out_channels) * size(s.kernel) * size(s.kernel) * size(s.in_channels / s.groups);
 }
 std::size_t units(const DenseShape& s) { return size(s.outputs); }
 std::size_t units(const Conv2dShape& s) { return size(s.out_channels); }
+bool has_bias(const DenseShape&) { return true; }
+bool has_bias(const Conv2dShape& s) { return s.bias; }
 std::size_t outputs(const DenseShape& s) { return size(s.batch) * size(s.outputs); }
 std::size_t outputs(const Conv2dShape& s) {
   return size(s.batch) * window_starts(s.height, s.padding, s.kernel, s.stride).size() *
@@ -53,7 +56,7 @@ template <class Shape>
 Results layer_forward(const Shape& s, const Values& x, const Values& params) {
   std::vector<Sum> y(outputs(s));
   for_each_product(s, [&](std::size_t xi, std::size_t wi, std::size_t yi) { y[yi].add_product(x[xi], params[wi]); });
-  for (std::size_t i = 0; i < y.size(); ++i) y[i].add(params[weights(s) + i % units(s)]);
+  for (std::size_t i = 0; has_bias(s) && i < y.size(); ++i) y[i].add(params[weights(s) + i % units(s)]);
   Results results = expected(y);
   if (s.relu) std::transform(results.begin(), results.end(), results.begin(), rectified);
   return results;
@@ -70,7 +73,7 @@ LayerGradient layer_backward(const Shape& s, const Values& x, const Values& para
     dparams[wi].add_product(x[xi], masked[yi]);
     if (!dx.empty()) dx[xi].add_product(params[wi], masked[yi]);
   });
-  for (std::size_t i = 0; i < masked.size(); ++i) dparams[weights(s) + i % units(s)].add(masked[i]);
+  for (std::size_t i = 0; has_bias(s) && i < masked.size(); ++i) dparams[weights(s) + i % units(s)].add(masked[i]);
   return {exactly(masked), expected(dparams), expected(dx)};
 }
 
@@ -95,11 +98,16 @@ void Sum::add_product(double a, double b) {
   products_ = true;
 }
 
+void Sum::add(Expected term) {
+  add(term.value);
+  carried_ += term.tolerance;
+}
+
 Expected Sum::expected() const {
   if (terms_ == 0) return {0};
   const double relative = accumulated(terms_ - 1 + products_) * kRoundoff;
   if (relative * terms_ > 1) throw std::logic_error("a sum too long for its tolerance to notice a missing term");
-  return {value_, relative * magnitude_};
+  return {value_, relative * (magnitude_ + carried_) + carried_};
 }
 
 // The tolerance stays as it is, for the rectifier does not move two numbers apart.
@@ -137,28 +145,13 @@ Results gather_patches(const GatherPatchesArgs& args, const Values& scene, const
   return x;
 }
 
-namespace {
-
-// Philox4x32-10 as its paper writes it.
-std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 2> key, std::array<std::uint32_t, 4> counter) {
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t left = std::uint64_t{0xD2511F53} * counter[0], right = std::uint64_t{0xCD9E8D57} * counter[2];
-    counter = {static_cast<std::uint32_t>(right >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(right),
-               static_cast<std::uint32_t>(left >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(left)};
-    key = {key[0] + 0x9E3779B9, key[1] + 0xBB67AE85};
-  }
-  return counter;
-}
-
-}  // namespace
-
 // Step by step, with an image for each.
 Results preprocess(const PreprocessArgs& args, const Values& raw, const Values& normalization) {
   const auto [batch, height, width, channels, crop, flip, cutout] = args.shape;
   Results x;
   for (std::int32_t n = 0; n < batch; ++n) {
-    const auto drawn = philox({static_cast<std::uint32_t>(args.seed), static_cast<std::uint32_t>(args.seed >> 32)},
-                              {args.indices[n], args.epoch, 0, 1});
+    const auto drawn = philox({args.indices[n], args.epoch, 0, 1},
+                              {static_cast<std::uint32_t>(args.seed), static_cast<std::uint32_t>(args.seed >> 32)});
     const auto below = [&drawn](std::size_t word, std::int32_t bound) {
       return static_cast<std::int32_t>(drawn[word] * 0x1p-32 * bound);
     };
@@ -205,7 +198,7 @@ std::size_t inputs(const Conv2dShape& s) {
   return size(s.batch) * size(s.height) * size(s.width) * size(s.in_channels);
 }
 std::size_t parameters(const DenseShape& s) { return weights(s) + units(s); }
-std::size_t parameters(const Conv2dShape& s) { return weights(s) + units(s); }
+std::size_t parameters(const Conv2dShape& s) { return weights(s) + (s.bias ? units(s) : 0); }
 
 Results forward(const DenseShape& s, const Values& x, const Values& params) { return layer_forward(s, x, params); }
 Results forward(const Conv2dShape& s, const Values& x, const Values& params) { return layer_forward(s, x, params); }
@@ -230,6 +223,33 @@ Results add_forward(const AddShape& s, const Values& a, const Values& b) {
 
 Results add_backward(const AddShape& s, const Values& y, const Values& dy) {
   return s.relu ? relu_backward(y, dy) : exactly(dy);
+}
+
+// A round multiplies two of the words, and crosses the halves of their products.
+std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
+  for (std::uint64_t round = 0; round < 10; ++round) {
+    const std::uint64_t left = std::uint64_t{3528531795} * counter[0], right = std::uint64_t{3449720151} * counter[2];
+    const auto key0 = static_cast<std::uint32_t>(key[0] + round * 2654435769);  // the golden ratio
+    const auto key1 = static_cast<std::uint32_t>(key[1] + round * 3144134277);  // sqrt(3) - 1
+    counter = {static_cast<std::uint32_t>(right / (std::uint64_t{1} << 32)) ^ counter[1] ^ key0,
+               static_cast<std::uint32_t>(right % (std::uint64_t{1} << 32)),
+               static_cast<std::uint32_t>(left / (std::uint64_t{1} << 32)) ^ counter[3] ^ key1,
+               static_cast<std::uint32_t>(left % (std::uint64_t{1} << 32))};
+  }
+  return counter;
+}
+
+Results dropout(const DropoutArgs& args, const Values& x) {
+  const auto word = [](std::uint64_t n) { return static_cast<std::uint32_t>(n); };
+  const Expected scale = Expected{1} / (Expected{1} - Expected{args.probability});
+  Results y;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const auto random = philox({word(i / 4), args.layer, word(args.minibatch), word(args.minibatch >> 32)},
+                               {word(args.seed), word(args.seed >> 32)});
+    const bool kept = random[i % 4] >= std::floor(args.probability * 0x1p32);
+    y.push_back(Expected{x[i]} * (kept ? scale : Expected{0}));
+  }
+  return y;
 }
 
 Results relu_forward(const Values& x) {
