@@ -214,6 +214,8 @@ class CompareSession {
                                  "parameters",
                                  "dataset",
                                  "preprocessing",
+                                 "train_per_class",
+                                 "split_seed",
                                  "epochs_wanted",
                                  "batch",
                                  "optimizer",
