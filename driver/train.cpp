@@ -72,6 +72,10 @@ Summary describe_run(const TrainOptions& o, const NetworkSpec& spec, const Runti
   s.seed = o.seed;
   s.preprocessing = o.augmentation;
   s.preprocessing.normalize = o.data.preparation.normalize;
+  if (o.data.dataset == kHyperspectral) {
+    s.train_per_class = o.data.preparation.train_per_class.value_or(kTrainPerClass);
+    s.split_seed = o.data.preparation.split_seed.value_or(kSplitSeed);
+  }
   s.epochs_wanted = o.epochs.value_or(spec.defaults.epochs);
   s.batch = o.batch.value_or(spec.defaults.batch);
   s.rule = choose_update_rule(o, spec.defaults);

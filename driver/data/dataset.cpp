@@ -16,8 +16,6 @@ namespace prorata {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kHyperspectral = "hyperspectral";
-
 constexpr std::uint64_t kSyntheticStream = 2;  // of Random
 constexpr std::size_t kSyntheticTrain = 6000;
 constexpr std::size_t kSyntheticTest = 1000;

@@ -40,13 +40,17 @@ struct Dataset {
   Samples test;
 };
 
+constexpr const char* kHyperspectral = "hyperspectral";  // the data set that is a scene
+
 // How a data set is prepared beyond being read.
 struct Preparation {
   bool normalize = false;  // by mean and standard deviation of each channel over the training set
   // Of a scene only:
-  std::optional<double> train_per_class = {};    // training pixels of each class, or below 1 the fraction; 0.1
-  std::optional<std::uint64_t> split_seed = {};  // which ones; 1
+  std::optional<double> train_per_class = {};    // training pixels of each class, or below 1 the fraction
+  std::optional<std::uint64_t> split_seed = {};  // which ones
 };
+constexpr double kTrainPerClass = 0.1;  // where nobody says
+constexpr std::uint64_t kSplitSeed = 1;
 
 // The names that load_dataset knows.
 std::vector<std::string> dataset_names();

@@ -139,8 +139,8 @@ Dataset read_hyperspectral(const fs::path& directory, const NetworkSpec& network
     samples->patches = {static_cast<std::int32_t>(s.rows), static_cast<std::int32_t>(s.columns), {}};
   }
   for (std::size_t c = 0; c < pixels.size(); ++c) {
-    Random(preparation.split_seed.value_or(1), kSplitStream << 32 | c).shuffle(pixels[c]);
-    const std::size_t training = for_training(pixels[c].size(), preparation.train_per_class.value_or(0.1));
+    Random(preparation.split_seed.value_or(kSplitSeed), kSplitStream << 32 | c).shuffle(pixels[c]);
+    const std::size_t training = for_training(pixels[c].size(), preparation.train_per_class.value_or(kTrainPerClass));
     for (std::size_t i = 0; i < pixels[c].size(); ++i) {
       Samples& samples = i < training ? data.train : data.test;
       samples.patches->places.push_back(pixels[c][i]);

@@ -40,7 +40,9 @@ std::vector<Moments> moments(const Elements& images, std::size_t channels) {
 void normalize(Dataset& data) {
   const Elements& images = data.train.images;
   const auto channels = static_cast<std::size_t>(data.shape.channels);
-  const double count = static_cast<double>(images.size() / channels), scale = scale_of(images.type());
+  const std::size_t pixels = images.size() / channels;
+  const auto count = static_cast<double>(pixels);
+  const double scale = scale_of(images.type());
   const std::vector<Moments> all =
       images.type() == ElementType::uint8 ? moments<std::uint8_t>(images, channels) : moments<float>(images, channels);
   std::vector<float> normalization(2 * channels);

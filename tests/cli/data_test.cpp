@@ -119,7 +119,10 @@ TEST_F(DataSet, IsAHyperspectralScene) {
   const std::string by_one = parameters();
   expect_trained(train_on("hyperspectral", {"--train-per-class", "15", "--epochs", "3", "--split-seed", "2"}), 3 * 45);
   EXPECT_NE(parameters(), by_one);
+  EXPECT_EQ(summary()["train_per_class"], 15);
+  EXPECT_EQ(summary()["split_seed"], 2);
   expect_trained(train_on("hyperspectral"), 9);
+  EXPECT_EQ(summary()["train_per_class"], 0.1);
   truth[33] = 4;
   write_mat<std::uint8_t>(folder() / "data/truth.mat", "truth", {12, 10}, truth);
   expect_refused(train_on("hyperspectral"), {"truth.mat", "row 9, column 2", "class is 4"});

@@ -65,9 +65,23 @@ TEST_F(WithMnist, RefusesANetworkThatItDoesNotFit) {
   expect_error<InputError>([&] { load_dataset("mnist", folder(), network({1, 2, 1}, 3), 1); }, {"classes"});
 }
 
+// The file is a hole, which takes no room.
+TEST_F(WithMnist, RefusesImagesOfMorePixelsThanTheyMayHave) {
+  constexpr std::uint32_t kWidth = 0x80000000;
+  const auto file = write("train-images-idx3-ubyte", idx(8, {1, 1, kWidth}, ""));
+  std::filesystem::resize_file(file, 16 + std::uint64_t{kWidth});
+  write("train-labels-idx1-ubyte", idx(8, {1}, std::string(1, '\0')));
+  expect_error<InputError>([&] { load(); }, {"train-images", "byte 12", "2147483648"});
+}
+
 TEST_F(WithMnist, SaysWhichFileIsMissing) {
   std::filesystem::remove(folder() / "t10k-images-idx3-ubyte");
   expect_error<InputError>([&] { load(); }, {"t10k-images-idx3-ubyte", "--data"});
+}
+
+TEST(Dataset, RefusesToDivideWhatIsDividedAlready) {
+  for (const Preparation& p : {Preparation{.train_per_class = 5}, Preparation{.split_seed = 2}})
+    EXPECT_THROW(load_dataset("synthetic", {}, network({3, 3, 2}, 5), 1, p), InputError);
 }
 
 TEST(Dataset, SyntheticFollowsFromItsSeed) {
