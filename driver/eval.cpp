@@ -32,13 +32,15 @@ fs::path parameter_file(const fs::path& checkpoint) {
 int run_eval(const EvalOptions& o) {
   const fs::path file = parameter_file(o.checkpoint);
   const NetworkSpec spec = read_network_spec(find_network(o.data.model));
-  const Dataset data = load_dataset(o.data.dataset, o.data.data, spec, 1);
+  const Dataset data = load_dataset(o.data.dataset, o.data.data, spec, 1, o.data.preparation);
   const Runtime runtime({.verbose = o.common.verbose, .slowdown = {}, .tf32 = o.tf32});
   const StopSignal stop;
   Network network(spec, 0);
   read_parameters(network, file);
-  leave_out_devices_without_room(network, data, o.batch);
-  Trainer trainer(network, {o.batch, default_replicas()});
+  leave_out_devices_without_room(network, data, o.batch, {.normalize = o.data.preparation.normalize});
+  Trainer trainer(network, {.batch = o.batch,
+                            .replicas = default_replicas(),
+                            .preprocessing = {.normalize = o.data.preparation.normalize}});
   const Score score = evaluate(trainer, data.test, [] { return StopSignal::caught() != 0; });
   if (!score.complete) {
     log_info("stopped by a signal after " + std::to_string(score.samples) + " of " + std::to_string(data.test.size()) +

@@ -13,10 +13,11 @@ namespace prorata {
 class SampleHandles {
  public:
   explicit SampleHandles(const Samples& samples);
-  DataSource source() const { return {images_.get(), labels_.get(), 1.0f / 255}; }
+  const DataSource& source() const { return source_; }
 
  private:
-  DataHandle images_, labels_;
+  DataHandle images_, labels_, places_, normalization_;
+  DataSource source_;
 };
 
 struct Score {

@@ -132,6 +132,31 @@ void add_data(CLI::App* sub, DataOptions& o) {
       ->type_name("NAME");
   sub->add_option("--data", o.data, "The folder of the data set's files; default: where Debian's package puts them")
       ->type_name("DIR");
+  sub->add_flag("--normalize", o.preparation.normalize,
+                "Bring each channel to mean 0 and standard deviation 1 over the training set");
+  sub->add_option(
+         "--train-per-class", o.preparation.train_per_class,
+         "Of a hyperspectral scene: training pixels of each class, or below 1 the fraction of them; default: 0.1")
+      ->check(between(0, 1e9, true))
+      ->type_name("N|X");
+  sub->add_option("--split-seed", o.preparation.split_seed,
+                  "Of a hyperspectral scene: which pixels those are; default: 1")
+      ->check(whole_number)
+      ->type_name("N");
+}
+
+void add_augmentation(CLI::App* sub, Preprocessing& o) {
+  sub->add_option("--random-crop", o.random_crop,
+                  "Train on images shifted at random within a border of N black pixels; 0: off")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str()
+      ->type_name("N");
+  sub->add_flag("--horizontal-flip", o.horizontal_flip, "Train on images of which half are mirrored at random");
+  sub->add_option("--cutout", o.cutout,
+                  "Train on images without a square of N pixels a side (DeVries and Taylor 2017); 0: off")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str()
+      ->type_name("N");
 }
 
 }  // namespace
@@ -223,6 +248,7 @@ void add_optimizer(CLI::App* sub, TrainOptions& o) {
 void add_training(CLI::App* sub, TrainOptions& o) {
   sub->option_defaults()->group(kTrainingGroup);
   add_data(sub, o.data);
+  add_augmentation(sub, o.augmentation);
   sub->add_option("--epochs", o.epochs, "Passes over the training set; default: the network's")
       ->check(CLI::Range(1, 1000000))
       ->type_name("N");
@@ -293,7 +319,7 @@ void add_run_directory(CLI::App* sub, TrainOptions& o, const std::string& usual)
 CLI::App* add_train(CLI::App& app, TrainOptions& o) {
   CLI::App* sub = add_subcommand(app, "train", "Train a network", o.common);
   add_training(sub, o);
-  sub->add_option("--seed", o.seed, "Of the initial weights and the order of samples")
+  sub->add_option("--seed", o.seed, "Of the initial weights, the order of samples, and how they are augmented")
       ->check(whole_number)
       ->capture_default_str();
   add_choice(sub, "--balance", kBalances, o.balance,

@@ -1,6 +1,7 @@
 // What the command line can say, by subcommand. Names and meanings are a contract: see docs/cli.md.
 #pragma once
 
+#include "driver/data/dataset.h"
 #include "driver/learning_rate.h"
 #include "driver/trainer.h"
 #include "scheduler/prorata.h"
@@ -29,11 +30,13 @@ struct DataOptions {
   std::string model = "lenet5";
   std::string dataset = "fashion-mnist";
   std::optional<std::filesystem::path> data;
+  Preparation preparation;
 };
 
 struct TrainOptions {
   CommonOptions common;
   DataOptions data;
+  Preprocessing augmentation;  // what training adds to the preparation
   // Without a value: what the network's file says.
   std::optional<std::int32_t> epochs;
   std::optional<std::int32_t> batch;

@@ -70,6 +70,12 @@ Summary describe_run(const TrainOptions& o, const NetworkSpec& spec, const Runti
   s.model = spec.name;
   s.dataset = o.data.dataset;
   s.seed = o.seed;
+  s.preprocessing = o.augmentation;
+  s.preprocessing.normalize = o.data.preparation.normalize;
+  if (o.data.dataset == kHyperspectral) {
+    s.train_per_class = o.data.preparation.train_per_class.value_or(kTrainPerClass);
+    s.split_seed = o.data.preparation.split_seed.value_or(kSplitSeed);
+  }
   s.epochs_wanted = o.epochs.value_or(spec.defaults.epochs);
   s.batch = o.batch.value_or(spec.defaults.batch);
   s.rule = choose_update_rule(o, spec.defaults);
@@ -118,11 +124,13 @@ class TrainingRun {
                            .staleness = summary.staleness_bound.value_or(0),
                            .remedies = {.scale_by_staleness = options.staleness_aware_lr,
                                         .compensation = static_cast<float>(options.delay_compensation)},
-                           .share = options.share}),
+                           .share = options.share,
+                           .preprocessing = summary.preprocessing}),
         train_(data.train),
         progress_(Progress::choose(options.progress, options.common.quiet)) {
     order_.resize(data.train.size());
-    try_devices(network_, train_.source(), std::min(summary_.batch, trainer_.replica(0).batch()));
+    try_devices(network_, train_.source(), std::min(summary_.batch, trainer_.replica(0).batch()),
+                summary_.preprocessing);
     price();
     const std::int64_t all = minibatches_of_epoch() * summary.epochs_wanted;
     summary.lr_warmup = options.lr_warmup.value_or(default_warmup(all));
@@ -170,8 +178,11 @@ class TrainingRun {
     std::iota(order_.begin(), order_.end(), 0u);
     Random(options_.seed, kOrderStream + static_cast<std::uint64_t>(epoch)).shuffle(order_);
 
+    DataSource source = train_.source();
+    source.seed = options_.seed;
+    source.epoch = static_cast<std::uint32_t>(epoch);
     const Pass pass{.kind = GroupKind::train,
-                    .data = train_.source(),
+                    .data = source,
                     .order = order_,
                     .step = [this](std::size_t n) { return step(n); },
                     .first_sample = static_cast<std::uint64_t>(epoch_ - 1) * order_.size(),
@@ -314,7 +325,7 @@ int exit_code_of(const Summary& summary, const RunDirectory& out) {
 
 int run_train(const TrainOptions& o) {
   const NetworkSpec spec = read_network_spec(find_network(o.data.model));
-  const Dataset data = load_dataset(o.data.dataset, o.data.data, spec, o.seed);
+  const Dataset data = load_dataset(o.data.dataset, o.data.data, spec, o.seed, o.data.preparation);
   const Runtime runtime({.verbose = o.common.verbose, .slowdown = o.slowdown, .tf32 = o.tf32, .unlike_cpus = [&] {
                            return calibrated_unlike(spec.name);
                          }});
@@ -325,7 +336,7 @@ int run_train(const TrainOptions& o) {
 
   Network network(spec, o.seed, summary.rule.optimizer);
   summary.parameters = network.parameter_count();
-  leave_out_devices_without_room(network, data, summary.batch);
+  leave_out_devices_without_room(network, data, summary.batch, summary.preprocessing);
   check_models(network, summary.batch);
   log_info("training " + spec.name + " (" + std::to_string(summary.parameters) + " parameters) on " + data.name + " (" +
            std::to_string(data.train.size()) + " samples) with " + std::to_string(summary.workers.size()) +

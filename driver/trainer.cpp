@@ -26,11 +26,11 @@ std::uint32_t largest_batch(double room, std::size_t replicas, double fixed, dou
 namespace {
 
 // By worker, what its memory has room for beside the replicas of the others on the same node.
-std::vector<std::uint32_t> room_for(const Network& network, std::uint32_t wanted) {
+std::vector<std::uint32_t> room_for(const Network& network, std::uint32_t wanted, const Preprocessing& preprocessing) {
   std::map<unsigned, std::size_t> on_node;
   const unsigned workers = starpu_worker_get_count();
   for (unsigned w = 0; w < workers; ++w) ++on_node[starpu_worker_get_memory_node(w)];
-  const Replica::Bytes bytes = Replica::bytes(network);
+  const Replica::Bytes bytes = Replica::bytes(network, preprocessing);
   std::vector<std::uint32_t> most;
   for (unsigned w = 0; w < workers; ++w) {
     const unsigned node = starpu_worker_get_memory_node(w);
@@ -52,12 +52,13 @@ Trainer::Trainer(Network& network, const TrainerOptions& options)
   const bool alone = options.replicas == 1 || (groups_are_bound() && starpu_worker_get_count() == 1);
   most_.assign(options.replicas, static_cast<std::uint32_t>(options.batch));
   if (options.share == PRORATA_SIZE)
-    most_ = room_for(network, static_cast<std::uint32_t>(options.batch) * starpu_worker_get_count());
+    most_ =
+        room_for(network, static_cast<std::uint32_t>(options.batch) * starpu_worker_get_count(), options.preprocessing);
   for (std::uint32_t most : most_)
     replicas_.push_back(std::make_unique<Replica>(
         network, std::max<std::int32_t>(1, static_cast<std::int32_t>(most)),
         alone || synchronous ? Overlap::never : Overlap::possible, [this](Replica& r) { finished(r); },
-        synchronous ? Update::later : Update::at_once, options.remedies));
+        synchronous ? Update::later : Update::at_once, options.remedies, options.preprocessing));
 }
 
 Trainer::~Trainer() = default;

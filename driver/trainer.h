@@ -56,6 +56,7 @@ struct TrainerOptions {
   std::uint64_t staleness = 0;  // the bound of ssp
   Remedies remedies = {};
   prorata_share share = PRORATA_COUNT;  // PRORATA_SIZE: needs the policy `prorata` and as many replicas as workers
+  Preprocessing preprocessing = {};
 };
 
 class Trainer {

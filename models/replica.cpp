@@ -1,24 +1,27 @@
 #include "models/replica.h"
 
 #include "codelets/backend/happens_before.h"
-#include "codelets/gather_batch.h"
+#include "codelets/preprocess.h"
 #include "codelets/snapshot.h"
 #include "models/running_statistics.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace prorata {
 
 Replica::Replica(Network& network, std::int32_t batch, Overlap overlap, std::function<void(Replica&)> done,
-                 Update update, const Remedies& remedies)
+                 Update update, const Remedies& remedies, const Preprocessing& preprocessing)
     : network_(network),
       batch_(batch),
       copies_(overlap == Overlap::possible),
       update_(update),
       remedies_(remedies),
+      preprocessing_(preprocessing),
       done_(std::move(done)),
       activations_(network, batch, copies_),
       labels_(DataHandle::temporary(static_cast<std::size_t>(batch), sizeof(std::int32_t))),
+      raw_(DataHandle::temporary(static_cast<std::size_t>(network.spec().input.size()) * batch, sizeof(float))),
       score_handle_(DataHandle::in_main_memory(&score_, 1)),
       squares_handle_(DataHandle::in_main_memory(&squares_, 1)) {
   for (std::size_t i = 0; i < network.depth(); ++i)
@@ -29,17 +32,25 @@ Replica::Replica(Network& network, std::int32_t batch, Overlap overlap, std::fun
 
 Replica::~Replica() = default;
 
-Replica::Bytes Replica::bytes(const Network& network) {
+Replica::Bytes Replica::bytes(const Network& network, const Preprocessing& p) {
   Bytes bytes = Activations::bytes(network);
   bytes.per_sample += sizeof(std::int32_t);  // its label
+  if (p.normalize || p.augment())
+    bytes.per_sample += static_cast<std::size_t>(network.spec().input.size()) * sizeof(float);
   return bytes;
 }
 
-void Replica::plan_gather(Group& group) {
-  // The data set's handles are filled in at each submission.
-  group.gather =
-      &group.plan.add(gather_batch, {nullptr, nullptr, activations_.input(), labels_.get()},
-                      GatherBatchArgs{{batch_, static_cast<std::int32_t>(network_.spec().input.size())}, nullptr, 1});
+// From where, and what is drawn, is filled in at each submission.
+void Replica::plan_gather(Group& group, const Preprocessing& p) {
+  const bool preprocessed = p.normalize || p.augment();
+  const ImageShape& input = network_.spec().input;
+  const starpu_data_handle_t x = activations_.input();
+  group.plan.add(gather_batch, {nullptr, nullptr, preprocessed ? raw_.get() : x, labels_.get()},
+                 GatherBatchArgs{{batch_, static_cast<std::int32_t>(input.size())}, nullptr, 1});
+  if (!preprocessed) return;
+  const PreprocessShape shape{batch_,        input.height,      input.width, input.channels,
+                              p.random_crop, p.horizontal_flip, p.cutout};
+  group.preprocess = &group.plan.add(preprocess, {raw_.get(), nullptr, x}, PreprocessArgs{shape, nullptr, 0, 0});
 }
 
 void Replica::plan_loss(Group& group) {
@@ -84,7 +95,7 @@ void Replica::plan_training() {
   };
   const std::size_t depth = network_.depth();
 
-  plan_gather(g);
+  plan_gather(g, preprocessing_);
   for (std::size_t i = 0; i < depth; ++i) {
     ParameterBlock* block = network_.parameters(i);
     if (!block || !copies_) continue;
@@ -127,7 +138,7 @@ void Replica::plan_training() {
 void Replica::plan_evaluation() {
   Group& g = evaluation_;
   g.kind = GroupKind::evaluate;
-  plan_gather(g);
+  plan_gather(g, {.normalize = preprocessing_.normalize});
   for (std::size_t i = 0; i < network_.depth(); ++i)
     network_.operation(i).plan_inference(g.plan, activations_.buffers(i, true));
   plan_loss(g);
@@ -161,15 +172,30 @@ TaskList::~TaskList() {
   for (starpu_task* task : tasks_) starpu_task_destroy(task);
 }
 
+// The task that collects samples of this kind of data.
+TaskPlan Replica::gather_from(const DataSource& data, std::span<const std::uint32_t> indices, starpu_data_handle_t to) {
+  const auto batch = static_cast<std::int32_t>(indices.size());
+  const ImageShape& input = network_.spec().input;
+  if (data.places) {
+    gather_patches_ = {{batch, input.height, input.width, input.channels}, indices.data(), data.rows, data.columns};
+    return {&gather_patches, {data.images, data.places, data.labels, to, labels_.get()}, &gather_patches_};
+  }
+  gather_ = {{batch, static_cast<std::int32_t>(input.size())}, indices.data(), data.scale};
+  return {data.floats ? &gather_floats : &gather_batch, {data.images, data.labels, to, labels_.get()}, &gather_};
+}
+
 // One task for each of the plan, with codelet, arguments and buffers.
 void Replica::make_tasks(Group& g, const DataSource& data, std::span<const std::uint32_t> indices,
                          std::vector<starpu_task*>& tasks) {
   g.plan.set_batch(static_cast<std::int32_t>(indices.size()));
-  g.gather->indices = indices.data();
-  g.gather->scale = data.scale;
-  for (const TaskPlan& planned : g.plan.tasks()) tasks.push_back(make_task(planned));
-  tasks.front()->handles[0] = data.images;
-  tasks.front()->handles[1] = data.labels;
+  tasks.push_back(make_task(gather_from(data, indices, g.plan.tasks().front().buffers[2])));
+  for (const TaskPlan& planned : std::span(g.plan.tasks()).subspan(1)) tasks.push_back(make_task(planned));
+  if (!g.preprocess) return;
+  if (!data.normalization) throw std::logic_error("there is no normalization to preprocess samples with");
+  g.preprocess->indices = indices.data();
+  g.preprocess->seed = data.seed;
+  g.preprocess->epoch = data.epoch;
+  tasks[1]->handles[1] = data.normalization;
 }
 
 TaskList Replica::training_tasks(const DataSource& data, std::span<const std::uint32_t> indices) {

@@ -4,3 +4,4 @@
 #include "codelets/kernels/dropout.h"
 #include "codelets/kernels/grouped_conv2d.h"
 #include "codelets/kernels/kernels.h"
+#include "codelets/kernels/preprocess.h"

@@ -12,7 +12,7 @@ KERNELS_BEGIN
 // The larger of v and floor; not a number stays so, for a diverged network must be seen to be one.
 INLINE float at_least(float v, float floor) { return v < floor ? floor : v; }
 
-KERNEL(gather_images, int batch, int features, GLOBAL const u8* images, GLOBAL const u32* indices, float scale,
+KERNEL(gather_bytes, int batch, int features, GLOBAL const u8* images, GLOBAL const u32* indices, float scale,
        GLOBAL float* x) {
   FOR_EACH(i, batch * features) {
     const int n = i / features;
@@ -20,8 +20,33 @@ KERNEL(gather_images, int batch, int features, GLOBAL const u8* images, GLOBAL c
   }
 }
 
-KERNEL(gather_labels, int batch, GLOBAL const u8* labels, GLOBAL const u32* indices, GLOBAL int* y) {
+KERNEL(gather_floats, int batch, int features, GLOBAL const float* images, GLOBAL const u32* indices, float scale,
+       GLOBAL float* x) {
+  FOR_EACH(i, batch * features) {
+    const int n = i / features;
+    x[i] = images[(LONG)indices[n] * features + (i - n * features)] * scale;
+  }
+}
+
+KERNEL(gather_labels, int batch, GLOBAL const int* labels, GLOBAL const u32* indices, GLOBAL int* y) {
   FOR_EACH(n, batch) y[n] = labels[indices[n]];
+}
+
+// A place on a line of `size` whose ends are mirrors, with the last element seen twice; at most `size` beyond them.
+INLINE int mirrored(int at, int size) {
+  if (at < 0) return -1 - at;
+  return at < size ? at : 2 * size - 1 - at;
+}
+
+KERNEL(gather_patches, int batch, int height, int width, int channels, int rows, int columns, GLOBAL const float* scene,
+       GLOBAL const u32* places, GLOBAL const u32* indices, GLOBAL float* x) {
+  FOR_EACH(i, batch * height * width * channels) {
+    const int c = i % channels, w = i / channels % width, h = i / channels / width % height;
+    const int place = (int)places[indices[i / channels / width / height]];
+    const int row = mirrored(place / columns - height / 2 + h, rows);
+    const int column = mirrored(place % columns - width / 2 + w, columns);
+    x[i] = scene[((LONG)row * columns + column) * channels + c];
+  }
 }
 
 // y[rows, columns] += the `columns` numbers of `params` from `bias` on; then max(0, y) where `relu`.

@@ -1,6 +1,7 @@
 #include "codelets/selftest/reference_parts.h"
 
 #include <algorithm>
+#include <array>
 #include <cfloat>
 #include <cmath>
 #include <stdexcept>
@@ -123,9 +124,72 @@ Results gather_images(const GatherBatchArgs& args, const Values& images) {
   return x;
 }
 
-Results gather_labels(const GatherBatchArgs& args, const Values& labels) {
+Results gather_patches(const GatherPatchesArgs& args, const Values& scene, const Values& places) {
+  const auto [batch, height, width, channels] = args.shape;
+  // The scene beside its mirror image, again and again.
+  const auto fold = [](std::int32_t at, std::int32_t size) {
+    at = (at % (2 * size) + 2 * size) % (2 * size);
+    return at < size ? at : 2 * size - 1 - at;
+  };
+  Results x;
+  for (std::int32_t n = 0; n < batch; ++n) {
+    const auto place = static_cast<std::int32_t>(places[args.indices[n]]);
+    for (std::int32_t h = 0; h < height; ++h)
+      for (std::int32_t w = 0; w < width; ++w)
+        for (std::int32_t c = 0; c < channels; ++c) {
+          const std::int32_t row = fold(place / args.columns + h - height / 2, args.rows);
+          const std::int32_t column = fold(place % args.columns + w - width / 2, args.columns);
+          x.push_back({scene[(size(row) * size(args.columns) + size(column)) * size(channels) + size(c)]});
+        }
+  }
+  return x;
+}
+
+// Step by step, with an image for each.
+Results preprocess(const PreprocessArgs& args, const Values& raw, const Values& normalization) {
+  const auto [batch, height, width, channels, crop, flip, cutout] = args.shape;
+  Results x;
+  for (std::int32_t n = 0; n < batch; ++n) {
+    const auto drawn = philox({args.indices[n], args.epoch, 0, 1},
+                              {static_cast<std::uint32_t>(args.seed), static_cast<std::uint32_t>(args.seed >> 32)});
+    const auto below = [&drawn](std::size_t word, std::int32_t bound) {
+      return static_cast<std::int32_t>(drawn[word] * 0x1p-32 * bound);
+    };
+    const auto at = [width = width, channels = channels](std::int32_t h, std::int32_t w, std::int32_t c) {
+      return (size(h) * size(width) + size(w)) * size(channels) + size(c);
+    };
+    const Values image(raw.begin() + n * height * width * channels, raw.begin() + (n + 1) * height * width * channels);
+    Values cropped(image.size()), flipped(image.size());
+    Results normalized(image.size());
+    for (std::int32_t h = 0; h < height; ++h)
+      for (std::int32_t w = 0; w < width; ++w)
+        for (std::int32_t c = 0; c < channels; ++c) {
+          const std::int32_t row = h + below(0, 2 * crop + 1) - crop, column = w + below(1, 2 * crop + 1) - crop;
+          const bool inside = row >= 0 && row < height && column >= 0 && column < width;
+          cropped[at(h, w, c)] = inside ? image[at(row, column, c)] : 0;
+        }
+    for (std::int32_t h = 0; h < height; ++h)
+      for (std::int32_t w = 0; w < width; ++w)
+        for (std::int32_t c = 0; c < channels; ++c) {
+          const bool mirror = flip != 0 && drawn[0] % 2 == 1;
+          flipped[at(h, w, c)] = cropped[at(h, mirror ? width - 1 - w : w, c)];
+          const double mean = normalization[size(c)], factor = normalization[size(channels + c)];
+          const double value = (flipped[at(h, w, c)] - mean) * factor;
+          // Two roundings.
+          normalized[at(h, w, c)] = {value, 2 * kRoundoff * std::abs(value)};
+        }
+    const std::int32_t middle = below(2, height), centre = below(3, width);
+    for (std::int32_t h = std::max(0, middle - cutout / 2); h < std::min(height, middle - cutout / 2 + cutout); ++h)
+      for (std::int32_t w = std::max(0, centre - cutout / 2); w < std::min(width, centre - cutout / 2 + cutout); ++w)
+        for (std::int32_t c = 0; c < channels; ++c) normalized[at(h, w, c)] = {0};
+    x.insert(x.end(), normalized.begin(), normalized.end());
+  }
+  return x;
+}
+
+Results gather_labels(std::int32_t batch, const std::uint32_t* indices, const Values& labels) {
   Results y;
-  for (std::int32_t n = 0; n < args.shape.batch; ++n) y.push_back({labels[args.indices[n]]});
+  for (std::int32_t n = 0; n < batch; ++n) y.push_back({labels[indices[n]]});
   return y;
 }
 

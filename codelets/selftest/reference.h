@@ -16,7 +16,9 @@
 #include "codelets/dense.h"
 #include "codelets/dropout.h"
 #include "codelets/gather_batch.h"
+#include "codelets/gather_patches.h"
 #include "codelets/max_pool.h"
+#include "codelets/preprocess.h"
 #include "codelets/softmax_cross_entropy.h"
 
 #include <array>
@@ -67,7 +69,9 @@ Results exactly(const Values& values);
 Expected rectified(Expected v);
 
 Results gather_images(const GatherBatchArgs& args, const Values& images);
-Results gather_labels(const GatherBatchArgs& args, const Values& labels);
+Results gather_patches(const GatherPatchesArgs& args, const Values& scene, const Values& places);
+Results preprocess(const PreprocessArgs& args, const Values& raw, const Values& normalization);
+Results gather_labels(std::int32_t batch, const std::uint32_t* indices, const Values& labels);
 
 // Layers with parameters. `backward` takes the gradient dy of the output y; its result dy is masked by relu. Without
 // params (empty) there is no dx.

@@ -12,7 +12,9 @@
 #include "codelets/dense.h"
 #include "codelets/dropout.h"
 #include "codelets/gather_batch.h"
+#include "codelets/gather_patches.h"
 #include "codelets/max_pool.h"
+#include "codelets/preprocess.h"
 #include "codelets/relu.h"
 #include "codelets/snapshot.h"
 #include "codelets/softmax_cross_entropy.h"
@@ -39,6 +41,25 @@ inline std::vector<GatherBatchArgs> gather_batch_shapes() {
           {{3, 7}, kIndices.data() + 1, scale},
           {{5, 784}, kIndices.data() + 9, scale},
           {{128, 33}, kIndices.data(), scale}};
+}
+
+// Windows that lie inside, reach over an edge, and cover the whole scene and more.
+inline std::vector<GatherPatchesArgs> gather_patches_shapes() {
+  return {{{1, 1, 1, 1}, kIndices.data(), 4, 5},
+          {{3, 3, 5, 2}, kIndices.data() + 1, 4, 5},
+          {{7, 4, 2, 9}, kIndices.data() + 9, 6, 3},
+          {{5, 7, 3, 3}, kIndices.data() + 2, 3, 2},
+          {{128, 5, 5, 11}, kIndices.data(), 5, 7}};
+}
+
+// Each step alone, all together, none, and windows as large as the image.
+inline std::vector<PreprocessArgs> preprocess_shapes() {
+  constexpr std::uint64_t seed = 0xfedcba9876543210;
+  return {{{1, 1, 1, 1, 0, 0, 0}, kIndices.data(), 1, 1},   {{7, 4, 5, 3, 0, 0, 0}, kIndices.data(), seed, 1},
+          {{33, 5, 4, 2, 2, 0, 0}, kIndices.data(), 1, 2},  {{33, 4, 5, 1, 0, 1, 0}, kIndices.data(), seed, 0},
+          {{33, 6, 7, 3, 0, 0, 3}, kIndices.data(), 2, 1},  {{5, 3, 4, 2, 0, 0, 20}, kIndices.data(), 3, 1},
+          {{128, 8, 9, 3, 4, 1, 4}, kIndices.data(), 1, 7}, {{9, 32, 32, 3, 4, 1, 16}, kIndices.data() + 5, seed, 3},
+          {{3, 2, 2, 200, 5, 1, 1}, kIndices.data(), 4, 1}};
 }
 
 inline std::vector<DenseArgs> dense_shapes() {

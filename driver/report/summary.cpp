@@ -76,6 +76,23 @@ double rate(double count, double seconds) { return seconds > 0 ? count / seconds
 // JSON has no not-a-number.
 Json number(double v) { return std::isfinite(v) ? Json(v) : Json(nullptr); }
 
+Json json_of(const WorkerSummary& w, std::uint64_t all_samples, double wall_seconds) {
+  return {{"id", w.id},
+          {"name", w.name},
+          {"kind", w.kind},
+          {"memory_node", w.memory_node},
+          {"minibatches", w.minibatches},
+          {"samples", w.samples},
+          {"share", rate(static_cast<double>(w.samples), static_cast<double>(all_samples))},
+          {"expected_samples_per_second",
+           w.expected_samples_per_second > 0 ? Json(w.expected_samples_per_second) : Json(nullptr)},
+          {"measured_samples_per_second", rate(static_cast<double>(w.samples), w.minibatch_seconds)},
+          {"busy_seconds", w.kind == "cpu" ? Json(w.busy_seconds) : Json(nullptr)},  // else not measured
+          {"idle_seconds", w.kind == "cpu" ? Json(std::max(0.0, wall_seconds - w.busy_seconds)) : Json(nullptr)},
+          {"slowdown", w.slowdown},
+          {"staleness", w.staleness.json()}};
+}
+
 }  // namespace
 
 Json Summary::json() const {
@@ -85,6 +102,13 @@ Json Summary::json() const {
                {"parameters", parameters},
                {"dataset", dataset},
                {"seed", seed},
+               {"preprocessing",
+                {{"normalize", preprocessing.normalize},
+                 {"random_crop", preprocessing.random_crop},
+                 {"horizontal_flip", preprocessing.horizontal_flip},
+                 {"cutout", preprocessing.cutout}}},
+               {"train_per_class", train_per_class ? Json(*train_per_class) : Json(nullptr)},
+               {"split_seed", split_seed ? Json(*split_seed) : Json(nullptr)},
                {"epochs", epochs},
                {"epochs_wanted", epochs_wanted},
                {"stopped_by", stopped_by.empty() ? Json(nullptr) : Json(stopped_by)},
@@ -122,23 +146,7 @@ Json Summary::json() const {
                {"tf32", tf32},
                {"emulated", std::any_of(workers.begin(), workers.end(), [](auto& w) { return w.slowdown > 1; })}};
   Json& list = root["workers"] = Json::array();
-  for (const WorkerSummary& w : workers) {
-    list.push_back(
-        {{"id", w.id},
-         {"name", w.name},
-         {"kind", w.kind},
-         {"memory_node", w.memory_node},
-         {"minibatches", w.minibatches},
-         {"samples", w.samples},
-         {"share", rate(static_cast<double>(w.samples), static_cast<double>(samples))},
-         {"expected_samples_per_second",
-          w.expected_samples_per_second > 0 ? Json(w.expected_samples_per_second) : Json(nullptr)},
-         {"measured_samples_per_second", rate(static_cast<double>(w.samples), w.minibatch_seconds)},
-         {"busy_seconds", w.kind == "cpu" ? Json(w.busy_seconds) : Json(nullptr)},  // else not measured
-         {"idle_seconds", w.kind == "cpu" ? Json(std::max(0.0, wall_seconds - w.busy_seconds)) : Json(nullptr)},
-         {"slowdown", w.slowdown},
-         {"staleness", w.staleness.json()}});
-  }
+  for (const WorkerSummary& w : workers) list.push_back(json_of(w, samples, wall_seconds));
   root["staleness"] = staleness().json();
   Json& dealt = root["rounds"] = Json::array();
   for (const Round& r : rounds)

@@ -47,6 +47,9 @@ struct WorkerSummary {
 struct Summary {
   std::string model, dataset, balance, share, consistency, scheduler;
   std::uint64_t seed = 0;
+  Preprocessing preprocessing;
+  std::optional<double> train_per_class;  // of a scene, as is the next
+  std::optional<std::uint64_t> split_seed;
   int epochs_wanted = 0;
   int epochs = 0;  // completed
   int batch = 0;

@@ -101,6 +101,8 @@ TEST_F(Program, TakesOursWhereNoPolicyIsNamedAndRefusesUnknownOnes) {
   ASSERT_EQ(train({"--epochs", "1"}, {{"STARPU_SCHED", ""}}).code, 0);
   EXPECT_EQ(summary()["scheduler"], "prorata");
   expect_refused(train({"--overwrite"}, {{"STARPU_SCHED", "proratta"}}), {"proratta", "prorata", "eager", "dmda"});
+  expect_refused(train({"--overwrite"}, {{"STARPU_SCHED", "other"}, {"STARPU_SCHED_LIB", "/nowhere/libother.so"}}),
+                 {"STARPU_SCHED='other'", "STARPU_SCHED_LIB", "1.4"});
   const Output help = train({}, {{"STARPU_SCHED", "help"}});
   EXPECT_EQ(help.code, 0);
   EXPECT_NE(help.out.find("prorata "), std::string::npos);

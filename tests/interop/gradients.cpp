@@ -58,7 +58,8 @@ void write_all(const fs::path& network_file, const fs::path& folder, const char*
   if (parameters) read_parameters(network, parameters);
   write_parameters(network, folder / "parameters.safetensors");
 
-  Samples samples{.images = read_bytes(folder / "images.u8"), .labels = read_bytes(folder / "labels.u8")};
+  const std::vector<std::uint8_t> labels = read_bytes(folder / "labels.u8");
+  const Samples samples{.images = read_bytes(folder / "images.u8"), .labels = {labels.begin(), labels.end()}};
   const SampleHandles handles(samples);
   std::vector<std::uint32_t> order(samples.size());
   std::iota(order.begin(), order.end(), 0u);

@@ -37,13 +37,14 @@ class RunningStatisticsOf : public WithStarpu {
  protected:
   static Samples make_samples() {
     Random random(2, 8);
-    Samples s;
+    std::vector<std::uint8_t> images;
+    std::vector<std::int32_t> labels;
     for (std::size_t i = 0; i < kSamples; ++i) {
-      s.labels.push_back(static_cast<std::uint8_t>(random.below(3)));
+      labels.push_back(static_cast<std::int32_t>(random.below(3)));
       for (std::size_t f = 0; f < 12; ++f)  // channels of unlike mean
-        s.images.push_back(static_cast<std::uint8_t>(f % 3 * 64 + random.below(64)));
+        images.push_back(static_cast<std::uint8_t>(f % 3 * 64 + random.below(64)));
     }
-    return s;
+    return {std::move(images), std::move(labels)};
   }
 
   void train(Network& network, const TrainerOptions& options, float learning_rate) {
@@ -79,12 +80,13 @@ TEST_F(RunningStatisticsOf, EachMinibatchInTurnMoveThemByTheMomentum) {
   EXPECT_EQ(values_of(statistics), (std::vector<float>{0, 0, 0, 1, 1, 1}));
   train(network, {.batch = kBatch, .replicas = 1}, 0.1f);
 
+  const std::span<const std::uint8_t> images = samples_.images.as<std::uint8_t>();
   std::vector<double> mean(3, 0), variance(3, 1);
   for (std::size_t first = 0; first < kSamples; first += kBatch)
     for (std::size_t c = 0; c < 3; ++c) {
       double sum = 0, squares = 0;
       const std::size_t n = std::size_t{4} * kBatch;
-      const auto value = [&](std::size_t i) { return samples_.images[first * 12 + i * 3 + c] / 255.0; };
+      const auto value = [&](std::size_t i) { return images[first * 12 + i * 3 + c] / 255.0; };
       for (std::size_t i = 0; i < n; ++i) sum += value(i);
       for (std::size_t i = 0; i < n; ++i) squares += std::pow(value(i) - sum / static_cast<double>(n), 2);
       mean[c] += kMomentum * (sum / static_cast<double>(n) - mean[c]);

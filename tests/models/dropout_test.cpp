@@ -20,12 +20,13 @@ class DropoutInANetwork : public WithStarpu {
  protected:
   static Samples make_samples() {
     Random random(3, 8);
-    Samples s;
+    std::vector<std::uint8_t> images;
+    std::vector<std::int32_t> labels;
     for (std::size_t i = 0; i < kSamples; ++i) {
-      s.labels.push_back(static_cast<std::uint8_t>(random.below(4)));
-      for (std::size_t f = 0; f < 40; ++f) s.images.push_back(static_cast<std::uint8_t>(random.below(256)));
+      labels.push_back(static_cast<std::int32_t>(random.below(4)));
+      for (std::size_t f = 0; f < 40; ++f) images.push_back(static_cast<std::uint8_t>(random.below(256)));
     }
-    return s;
+    return {std::move(images), std::move(labels)};
   }
 
   // Of a mini-batch of all samples, which changes nothing.

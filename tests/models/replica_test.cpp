@@ -4,6 +4,7 @@
 #include "driver/evaluation.h"
 #include "driver/trainer.h"
 #include "models/random.h"
+#include "tests/models/samples.h"
 #include "tests/starpu_fixture.h"
 #include "tests/tiny_networks.h"
 
@@ -17,18 +18,9 @@
 namespace prorata {
 namespace {
 
+using test::copy_of;
+using test::random_samples;
 using test::WithStarpu;
-
-Samples random_samples(const NetworkSpec& spec, std::size_t count, std::uint64_t seed) {
-  Random random(seed, 99);
-  Samples s;
-  for (std::size_t i = 0; i < count; ++i) {
-    s.labels.push_back(static_cast<std::uint8_t>(random.below(static_cast<std::uint64_t>(spec.classes))));
-    for (std::int64_t f = 0; f < spec.input.size(); ++f)
-      s.images.push_back(static_cast<std::uint8_t>(random.below(256)));
-  }
-  return s;
-}
 
 Pass training_pass(const SampleHandles& handles, std::span<const std::uint32_t> order, UpdateStep step) {
   return {.kind = GroupKind::train,
@@ -43,14 +35,6 @@ Pass training_pass(const SampleHandles& handles, std::span<const std::uint32_t> 
 void run(Trainer& trainer, const Pass& pass) {
   trainer.run(
       pass, [] { return false; }, [] {});
-}
-
-std::vector<float> copy_of(starpu_data_handle_t handle, std::size_t count) {
-  starpu_data_acquire(handle, STARPU_R);
-  const auto* data = reinterpret_cast<const float*>(starpu_vector_get_local_ptr(handle));
-  std::vector<float> values(data, data + count);
-  starpu_data_release(handle);
-  return values;
 }
 
 struct Differentiated {
