@@ -35,4 +35,8 @@ std::vector<std::string> dataset_names();
 Dataset load_dataset(const std::string& name, const std::optional<std::filesystem::path>& directory,
                      const NetworkSpec& network, std::uint64_t seed);
 
+// Images without labels (all are 0) from an IDX file, plain or compressed. InputError names file and expectation: also
+// where the network takes images of another shape.
+Samples load_images(const std::filesystem::path& file, const NetworkSpec& network);
+
 }  // namespace prorata
