@@ -53,10 +53,14 @@ std::size_t Network::parameter_count() const {
 void Network::fetch(starpu_data_access_mode mode) const {
   for (const auto& block : blocks_) {
     if (!block) continue;
-    if (const int error = starpu_data_acquire(block->values_handle.get(), mode); error != 0)
-      throw std::runtime_error("the parameters could not be fetched from a device: " +
-                               std::string(std::strerror(-error)));
-    starpu_data_release(block->values_handle.get());
+    std::vector<const DataHandle*> handles{&block->values_handle};
+    for (const OptimizerState& state : block->state) handles.push_back(&state.handle);
+    for (const DataHandle* handle : handles) {
+      if (const int error = starpu_data_acquire(handle->get(), mode); error != 0)
+        throw std::runtime_error("the parameters could not be fetched from a device: " +
+                                 std::string(std::strerror(-error)));
+      starpu_data_release(handle->get());
+    }
   }
 }
 

@@ -66,8 +66,8 @@ class Network {
   ParameterBlock* parameters(std::size_t i) { return blocks_[i].get(); }
   const ParameterBlock* parameters(std::size_t i) const { return blocks_[i].get(); }
   std::size_t parameter_count() const;
-  // Brings the parameters to main memory: `values` may be read then, and changed where `mode` is STARPU_RW. Not while
-  // tasks are in flight. Throws std::runtime_error if a device does not give them.
+  // Brings the parameters and the optimizer's state to main memory: both may be read then, and changed where `mode` is
+  // STARPU_RW. Not while tasks are in flight. Throws std::runtime_error if a device does not give them.
   void fetch(starpu_data_access_mode mode) const;
 
   // The image that operation i's inputs were before a flatten, else its input: how its weights map to PyTorch's.
