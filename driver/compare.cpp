@@ -161,6 +161,7 @@ class CompareSession {
     ChildResult r = run_child(kThisProgram, arguments, environment, options_.timeout);
     std::error_code ignored;
     fs::remove_all(out / "checkpoint", ignored);  // a comparison is about figures
+    fs::remove_all(out / "checkpoints", ignored);
     return r;
   }
 

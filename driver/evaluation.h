@@ -5,7 +5,9 @@
 #include "driver/trainer.h"
 #include "models/data_handle.h"
 
+#include <cstdint>
 #include <functional>
+#include <vector>
 
 namespace prorata {
 
@@ -21,12 +23,21 @@ class SampleHandles {
 };
 
 struct Score {
+  struct Worker {
+    std::uint64_t minibatches = 0, samples = 0;
+  };
   double loss = 0;      // mean over the samples
   double accuracy = 0;  // fraction
   std::uint64_t samples = 0;
   bool complete = false;  // false: `stop` was true before the end, and the figures are of a part
+  std::vector<Worker> workers;
 };
 
+// The same bits whichever worker did what, where their kernels give the same.
 Score evaluate(Trainer& trainer, const Samples& samples, const std::function<bool()>& stop);
+// The network's outputs, [last - first, classes], of the samples from `first` to before `last`. Stopped: an empty
+// vector.
+std::vector<float> outputs_of(Trainer& trainer, const SampleHandles& samples, std::uint32_t first, std::uint32_t last,
+                              std::int32_t classes, const std::function<bool()>& stop);
 
 }  // namespace prorata

@@ -64,16 +64,19 @@ std::size_t Network::parameter_count() const {
 }
 
 void Network::fetch(starpu_data_access_mode mode) const {
-  const auto fetch_one = [mode](starpu_data_handle_t handle) {
-    if (const int error = starpu_data_acquire(handle, mode); error != 0)
+  const auto fetch_one = [mode](const DataHandle& handle) {
+    if (const int error = starpu_data_acquire(handle.get(), mode); error != 0)
       throw std::runtime_error("the parameters could not be fetched from a device: " +
                                std::string(std::strerror(-error)));
-    starpu_data_release(handle);
+    starpu_data_release(handle.get());
   };
-  for (const auto& block : blocks_)
-    if (block) fetch_one(block->values_handle.get());
+  for (const auto& block : blocks_) {
+    if (!block) continue;
+    fetch_one(block->values_handle);
+    for (const OptimizerState& state : block->state) fetch_one(state.handle);
+  }
   for (const auto& statistics : statistics_)
-    if (statistics) fetch_one(statistics->handle.get());
+    if (statistics) fetch_one(statistics->handle);
 }
 
 ImageShape Network::unflattened_input(std::size_t i) const {

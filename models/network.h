@@ -83,7 +83,8 @@ class Network {
   const RunningStatistics* statistics(std::size_t i) const { return statistics_[i].get(); }
   // Whether value i depends on parameters.
   bool needs_gradient(std::size_t i) const { return needs_gradient_[i]; }
-  // Brings parameters and running statistics to main memory: `values` may be read then, and changed where `mode` is
+  // Brings parameters, the optimizer's state and running statistics to main memory: they may be read then, and changed
+  // where `mode` is
   // STARPU_RW. Not while tasks are in flight. Throws std::runtime_error if a device does not give them.
   void fetch(starpu_data_access_mode mode) const;
 

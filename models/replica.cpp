@@ -156,11 +156,13 @@ void Replica::submit_training(const DataSource& data, std::span<const std::uint3
   for (BlockState& state : blocks_)
     if (state.apply) state.apply->set(step);
   training_.plan.set_draw(network_.seed(), step.first_sample);
+  outputs_ = nullptr;
   submit(training_, data, indices, sequence, worker);
 }
 
-void Replica::submit_evaluation(const DataSource& data, std::span<const std::uint32_t> indices,
-                                std::uint64_t sequence) {
+void Replica::submit_evaluation(const DataSource& data, std::span<const std::uint32_t> indices, std::uint64_t sequence,
+                                float* outputs) {
+  outputs_ = outputs;
   submit(evaluation_, data, indices, sequence, -1);
 }
 
@@ -298,7 +300,7 @@ void Replica::on_last(void* arg) {
       starpu_data_acquire_cb(replica->score_handle_.get(), STARPU_R, on_score, replica) == 0)
     return;
   replica->read_score();
-  replica->done_(*replica);
+  replica->finish();
 }
 
 // When the score has come from a device.
@@ -306,7 +308,23 @@ void Replica::on_score(void* arg) {
   auto* replica = static_cast<Replica*>(arg);
   replica->read_score();
   starpu_data_release(replica->score_handle_.get());
+  replica->finish();
+}
+
+// When the outputs have come from wherever they were.
+void Replica::on_outputs(void* arg) {
+  auto* replica = static_cast<Replica*>(arg);
+  const starpu_data_handle_t y = replica->outputs();
+  const auto* values = static_cast<const float*>(starpu_data_handle_to_pointer(y, STARPU_MAIN_RAM));
+  const std::size_t classes = static_cast<std::size_t>(replica->network_.spec().classes);
+  std::copy_n(values, replica->result_.samples * classes, replica->outputs_);
+  starpu_data_release(y);
   replica->done_(*replica);
+}
+
+void Replica::finish() {
+  if (outputs_ && starpu_data_acquire_cb(outputs(), STARPU_R, on_outputs, this) == 0) return;
+  done_(*this);
 }
 
 void Replica::read_score() {

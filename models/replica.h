@@ -123,7 +123,10 @@ class Replica {
   void submit_training(const DataSource& data, std::span<const std::uint32_t> indices, std::uint64_t sequence,
                        const UpdateStep& step, int worker = -1);
   // The same for a forward pass on the shared parameters themselves, which nothing may be updating meanwhile.
-  void submit_evaluation(const DataSource& data, std::span<const std::uint32_t> indices, std::uint64_t sequence);
+  // `outputs`: where the network's outputs are to be when done is called, [samples, classes]; null: they are not
+  // wanted.
+  void submit_evaluation(const DataSource& data, std::span<const std::uint32_t> indices, std::uint64_t sequence,
+                         float* outputs = nullptr);
 
   // The tasks of training with these samples, in order, not submitted: to be priced, or to be measured one by one. They
   // read the replica's arguments: no list of another size may be in use. Not while the replica is in flight.
@@ -186,7 +189,9 @@ class Replica {
   static void on_apply(void* block_state);
   static void on_last(void* replica);
   static void on_score(void* replica);
+  static void on_outputs(void* replica);
   void read_score();
+  void finish();
 
   Network& network_;
   const std::int32_t batch_;
@@ -205,6 +210,7 @@ class Replica {
   DataHandle score_handle_;
   float squares_ = 0;  // of the gradient that is being clipped
   DataHandle squares_handle_;
+  float* outputs_ = nullptr;
   std::vector<BlockState> blocks_;  // by operation
 
   Group training_, evaluation_;

@@ -205,4 +205,14 @@ Dataset load_dataset(const std::string& name, const std::optional<fs::path>& dir
   return data;
 }
 
+Samples load_images(const fs::path& file, const NetworkSpec& network) {
+  IdxArray images = read_idx(file, 3);
+  const ImageShape shape{static_cast<std::int32_t>(images.dimensions[1]),
+                         static_cast<std::int32_t>(images.dimensions[2]), 1};
+  if (!(shape == network.input))
+    throw InputError(file.string() + ": has images of shape " + to_string(shape) + ", but the network " + network.name +
+                     " takes " + to_string(network.input));
+  return {std::move(images.values), std::vector<std::int32_t>(images.dimensions[0])};
+}
+
 }  // namespace prorata

@@ -64,4 +64,8 @@ Dataset load_dataset(const std::string& name, const std::optional<std::filesyste
 // "[height, width, channels]"
 std::string to_string(const ImageShape& shape);
 
+// Images without labels (all are 0) from an IDX file, plain or compressed. InputError names file and expectation: also
+// where the network takes images of another shape.
+Samples load_images(const std::filesystem::path& file, const NetworkSpec& network);
+
 }  // namespace prorata
