@@ -43,25 +43,25 @@ inline const std::vector<Operation>& operations() {
   static const std::vector<Operation> all{
       gather(gather_batch, u8),
       gather(gather_floats, f32),
-      Entry<GatherPatchesArgs>{.codelet = gather_patches,  // scene, places, labels, x, y
-                               .elements = {f32, i32, i32, f32, i32},
-                               .shapes = gather_patches_shapes(),
-                               .inputs = [](const GatherPatchesArgs& args, Random& random) -> Arguments {
-                                 const auto pixels = static_cast<std::size_t>(args.rows * args.columns);
-                                 return {random.uniform(pixels * std::size_t(args.shape.channels)),
-                                         random.below(kGatheredFrom, static_cast<unsigned>(pixels)),
-                                         random.below(kGatheredFrom, kClasses),
-                                         {},
-                                         {}};
-                               },
-                               .expected = [](const GatherPatchesArgs& args,
-                                              const Arguments& in) -> std::vector<Results> {
-                                 return {{},
-                                         {},
-                                         {},
-                                         reference::gather_patches(args, in[0], in[1]),
-                                         reference::gather_labels(args.shape.batch, args.indices, in[2])};
-                               }},
+      Entry<GatherPatchesArgs>{
+          .codelet = gather_patches,  // scene, places, labels, x, y
+          .elements = {f32, i32, i32, f32, i32},
+          .shapes = gather_patches_shapes(),
+          .inputs = [](const GatherPatchesArgs& args, Random& random) -> Arguments {
+            const auto pixels = static_cast<std::size_t>(args.rows) * static_cast<std::size_t>(args.columns);
+            return {random.uniform(pixels * std::size_t(args.shape.channels)),
+                    random.below(kGatheredFrom, static_cast<unsigned>(pixels)),
+                    random.below(kGatheredFrom, kClasses),
+                    {},
+                    {}};
+          },
+          .expected = [](const GatherPatchesArgs& args, const Arguments& in) -> std::vector<Results> {
+            return {{},
+                    {},
+                    {},
+                    reference::gather_patches(args, in[0], in[1]),
+                    reference::gather_labels(args.shape.batch, args.indices, in[2])};
+          }},
 
       Entry<PreprocessArgs>{.codelet = preprocess,  // raw, normalization, x
                             .elements = {f32, f32, f32},
