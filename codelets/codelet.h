@@ -16,7 +16,8 @@
 // The last is the operation on CUDA and OpenCL devices: see device.h.
 //
 // Arguments. Every argument struct has a member `shape` of 32-bit integers: all that may change what the
-// task costs. The footprint of the performance model is its hash; the model's size is `shape.batch`, the
+// task costs. The footprint of the performance model is its hash, or that of its first footprint_bytes() where it has
+// such a member; the model's size is `shape.batch`, the
 // number of samples of this task, or `shape.count` where the cost has nothing to do with samples.
 // task->cl_arg points to the struct, which stays the property of the submitter and must outlive the task.
 //
@@ -132,13 +133,21 @@ struct KernelCall<Kernel> {
 template <auto Kernel>
 inline constexpr CpuFunction cpu = &detail::KernelCall<Kernel>::run;
 
+template <class Shape>
+std::size_t footprint_bytes(const Shape& shape) {
+  if constexpr (requires { shape.footprint_bytes(); })
+    return shape.footprint_bytes();
+  else
+    return sizeof(shape);
+}
+
 template <class Args>
 constexpr Footprint footprint_of() {
   using Shape = decltype(Args::shape);
   static_assert(std::has_unique_object_representations_v<Shape>, "a shape is hashed byte by byte");
   return {[](starpu_task* task) {
             const Shape& shape = static_cast<const Args*>(task->cl_arg)->shape;
-            return starpu_hash_crc32c_be_n(&shape, sizeof(shape), 0);
+            return starpu_hash_crc32c_be_n(&shape, footprint_bytes(shape), 0);
           },
           [](starpu_task* task, unsigned) {
             const Shape& shape = static_cast<const Args*>(task->cl_arg)->shape;

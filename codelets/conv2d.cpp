@@ -20,14 +20,19 @@ struct Descriptions {
   explicit Descriptions(const Conv2dShape& s)
       : x(onednn::plain({s.batch, s.in_channels, s.height, s.width}, Tag::nhwc)),
         y(onednn::plain({s.batch, s.out_channels, s.out_height(), s.out_width()}, Tag::nhwc)),
-        weights(onednn::plain({s.out_channels, s.in_channels, s.kernel, s.kernel}, Tag::ohwi)),
-        any_weights(onednn::plain({s.out_channels, s.in_channels, s.kernel, s.kernel}, Tag::any)),
-        bias(onednn::plain({s.out_channels}, Tag::a)),
+        weights(onednn::plain(extents_of_weights(s), s.groups == 1 ? Tag::ohwi : Tag::gohwi)),
+        any_weights(onednn::plain(extents_of_weights(s), Tag::any)),
+        bias(s.bias ? onednn::plain({s.out_channels}, Tag::a) : memory::desc()),
         strides{s.stride, s.stride},
         padding{s.padding, s.padding},
         // oneDNN wants the bottom and right padding that the output size implies exactly.
         padding_end{(s.out_height() - 1) * s.stride + s.kernel - s.height - s.padding,
                     (s.out_width() - 1) * s.stride + s.kernel - s.width - s.padding} {}
+
+  static memory::dims extents_of_weights(const Conv2dShape& s) {
+    if (s.groups == 1) return {s.out_channels, s.in_channels, s.kernel, s.kernel};
+    return {s.groups, s.out_channels / s.groups, s.in_channels / s.groups, s.kernel, s.kernel};
+  }
 
   memory::desc x, y, weights, any_weights, bias;
   memory::dims strides, padding, padding_end;
@@ -138,18 +143,18 @@ const Codelet conv2d_forward{"conv2d_forward",
                              {STARPU_R, STARPU_R, STARPU_W},
                              footprint_of<Conv2dArgs>(),
                              {{"onednn", cpu<with_onednn::forward>}},
-                             on_devices<by_columns::Forward, with_cudnn::Forward>()};
+                             on_devices<on_our_own::Forward, with_cudnn::Forward>()};
 
 const Codelet conv2d_backward{"conv2d_backward",
                               {STARPU_R, STARPU_R, STARPU_R, STARPU_RW, STARPU_W, STARPU_W},
                               footprint_of<Conv2dArgs>(),
                               {{"onednn", cpu<with_onednn::backward>}},
-                              on_devices<by_columns::Backward, with_cudnn::Backward>()};
+                              on_devices<on_our_own::Backward, with_cudnn::Backward>()};
 
 const Codelet conv2d_backward_parameters{"conv2d_backward_parameters",
                                          {STARPU_R, STARPU_R, STARPU_RW, STARPU_W},
                                          footprint_of<Conv2dArgs>(),
                                          {{"onednn", cpu<with_onednn::backward_parameters>}},
-                                         on_devices<by_columns::BackwardParameters, with_cudnn::BackwardParameters>()};
+                                         on_devices<on_our_own::BackwardParameters, with_cudnn::BackwardParameters>()};
 
 }  // namespace prorata

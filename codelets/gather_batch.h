@@ -1,7 +1,7 @@
-// Collects the samples of a mini-batch from the data set and turns their bytes into numbers.
+// Collects the samples of a mini-batch from the data set and turns them into numbers.
 //
-// Shapes: images [all samples, features] bytes, labels [all samples] bytes, x [batch, features],
-// y [batch] int32. x = byte * scale.
+// Shapes: images [all samples, features] of bytes or floats, labels [all samples] int32, x [batch, features],
+// y [batch] int32. x = element * scale.
 #pragma once
 
 #include "codelets/codelet.h"
@@ -19,6 +19,8 @@ struct GatherBatchArgs {
   float scale;
 };
 
-extern const Codelet gather_batch;  // images R (bytes), labels R (bytes), x W, y W (int32)
+// images R, labels R (int32), x W, y W (int32)
+extern const Codelet gather_batch;   // of bytes
+extern const Codelet gather_floats;  // of floats
 
 }  // namespace prorata

@@ -161,6 +161,7 @@ class CompareSession {
     ChildResult r = run_child(kThisProgram, arguments, environment, options_.timeout);
     std::error_code ignored;
     fs::remove_all(out / "checkpoint", ignored);  // a comparison is about figures
+    fs::remove_all(out / "checkpoints", ignored);
     return r;
   }
 
@@ -209,17 +210,31 @@ class CompareSession {
       const Json summary = Json::parse(text);
       take_figures(summary, run);
       if (comparison_.training.is_null() && !run.alone)
-        for (const char* name : {"version",        "model",
-                                 "parameters",     "dataset",
-                                 "epochs_wanted",  "batch",
-                                 "optimizer",      "learning_rate",
-                                 "lr_schedule",    "lr_step_epochs",
-                                 "lr_gamma",       "lr_warmup",
-                                 "momentum",       "nesterov",
-                                 "betas",          "eps",
-                                 "weight_decay",   "clip_norm",
-                                 "consistency",    "tf32",
-                                 "starpu_version", "host"})
+        for (const char* name : {"version",
+                                 "model",
+                                 "parameters",
+                                 "dataset",
+                                 "preprocessing",
+                                 "train_per_class",
+                                 "split_seed",
+                                 "epochs_wanted",
+                                 "batch",
+                                 "optimizer",
+                                 "learning_rate",
+                                 "lr_schedule",
+                                 "lr_step_epochs",
+                                 "lr_gamma",
+                                 "lr_warmup",
+                                 "momentum",
+                                 "nesterov",
+                                 "betas",
+                                 "eps",
+                                 "weight_decay",
+                                 "clip_norm",
+                                 "consistency",
+                                 "tf32",
+                                 "starpu_version",
+                                 "host"})
           comparison_.training[name] = summary.at(name);
       return "";
     } catch (const nlohmann::json::exception& e) {
@@ -298,7 +313,7 @@ int run_compare(const CompareOptions& o) {
   {
     // What no run could do is said once, before any is started.
     const NetworkSpec spec = read_network_spec(find_network(o.train.data.model));
-    load_dataset(o.train.data.dataset, o.train.data.data, spec, o.train.seed);
+    load_dataset(o.train.data.dataset, o.train.data.data, spec, o.train.seed, o.train.data.preparation);
   }
   return CompareSession(o).run();
 }

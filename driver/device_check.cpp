@@ -62,16 +62,17 @@ std::optional<std::size_t> room_on(unsigned worker) {
 
 }  // namespace
 
-std::size_t device_bytes(const Network& network, const Dataset& data, std::int32_t batch) {
+std::size_t device_bytes(const Network& network, const Dataset& data, std::int32_t batch,
+                         const Preprocessing& preprocessing) {
   constexpr std::size_t kMinibatches = 2;
-  const Replica::Bytes of_one = Replica::bytes(network);
-  return data.train.images.size() + data.train.labels.size() + data.test.images.size() + data.test.labels.size() +
-         network.parameter_count() * sizeof(float) + kConv2dWorkspace +
+  const Replica::Bytes of_one = Replica::bytes(network, preprocessing);
+  return data.train.bytes() + data.test.bytes() + network.parameter_count() * sizeof(float) + kConv2dWorkspace +
          kMinibatches * (of_one.fixed + of_one.per_sample * static_cast<std::size_t>(batch));
 }
 
-void leave_out_devices_without_room(const Network& network, const Dataset& data, std::int32_t batch) {
-  const std::size_t needed = device_bytes(network, data, batch);
+void leave_out_devices_without_room(const Network& network, const Dataset& data, std::int32_t batch,
+                                    const Preprocessing& preprocessing) {
+  const std::size_t needed = device_bytes(network, data, batch, preprocessing);
   const unsigned workers = starpu_worker_get_count();
   unsigned left_out = 0;
   std::string last;
@@ -88,13 +89,13 @@ void leave_out_devices_without_room(const Network& network, const Dataset& data,
     throw InputError(last + ", and there is no other worker: use a smaller --batch, or a CPU worker (STARPU_NCPU)");
 }
 
-void try_devices(Network& network, const DataSource& data, std::int32_t batch) {
+void try_devices(Network& network, const DataSource& data, std::int32_t batch, const Preprocessing& preprocessing) {
   const std::vector<std::uint32_t> indices(static_cast<std::size_t>(batch));  // one sample, many times
   const unsigned workers = starpu_worker_get_count();
   unsigned able = 0;
   for (unsigned w = 0; w < workers; ++w) {
     Replica replica(
-        network, batch, Overlap::possible, [](Replica&) {}, Update::later);
+        network, batch, Overlap::possible, [](Replica&) {}, Update::later, {}, preprocessing);
     unsigned implementations = 0;
     {
       const TaskList list = replica.training_tasks(data, indices);

@@ -1,9 +1,11 @@
 // `prorata eval`: accuracy and loss of a checkpoint on a data set's test split.
+#include "driver/checkpoint.h"
 #include "driver/device_check.h"
 #include "driver/evaluation.h"
 #include "driver/exit_code.h"
 #include "driver/options.h"
 #include "driver/report/log.h"
+#include "driver/report/topology.h"
 #include "driver/runtime.h"
 #include "driver/stop_signal.h"
 #include "models/errors.h"
@@ -16,30 +18,38 @@
 namespace prorata {
 namespace {
 
-namespace fs = std::filesystem;
-
-// A run directory stands for the parameters in it.
-fs::path parameter_file(const fs::path& checkpoint) {
-  if (checkpoint.empty()) throw InputError("eval needs a checkpoint: a parameter file or a run directory");
-  if (!fs::is_directory(checkpoint)) return checkpoint;
-  for (const fs::path& inside : {checkpoint / "checkpoint" / "model.safetensors", checkpoint / "model.safetensors"})
-    if (fs::exists(inside)) return inside;
-  throw InputError(checkpoint.string() + ": has no checkpoint/model.safetensors; name a run directory or the file");
+nlohmann::ordered_json workers_json(const Score& score) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const WorkerPlace& place : worker_places()) {
+    const Score::Worker& w = score.workers.at(static_cast<std::size_t>(place.id));
+    list.push_back({{"id", place.id},
+                    {"name", place.name},
+                    {"kind", place.kind},
+                    {"minibatches", w.minibatches},
+                    {"samples", w.samples},
+                    {"share", static_cast<double>(w.samples) / static_cast<double>(score.samples)}});
+  }
+  return list;
 }
 
 }  // namespace
 
 int run_eval(const EvalOptions& o) {
-  const fs::path file = parameter_file(o.checkpoint);
-  const NetworkSpec spec = read_network_spec(find_network(o.data.model));
-  const Dataset data = load_dataset(o.data.dataset, o.data.data, spec, 1);
+  if (o.checkpoint.empty()) throw InputError("eval needs a checkpoint: a parameter file or a run directory");
+  const std::filesystem::path file = find_parameters(o.checkpoint);
+  const NetworkSpec spec = read_network_spec(find_network_of(file, o.data.model));
+  const Dataset data = load_dataset(o.data.dataset, o.data.data, spec, 1, o.data.preparation);
   const Runtime runtime({.verbose = o.common.verbose, .slowdown = {}, .tf32 = o.tf32});
   const StopSignal stop;
   Network network(spec, 0);
   read_parameters(network, file);
-  leave_out_devices_without_room(network, data, o.batch);
-  Trainer trainer(network, {o.batch, default_replicas()});
+  leave_out_devices_without_room(network, data, o.batch, {.normalize = o.data.preparation.normalize});
+  Trainer trainer(network, {.batch = o.batch,
+                            .replicas = default_replicas(),
+                            .preprocessing = {.normalize = o.data.preparation.normalize}});
+  const double start = starpu_timing_now();
   const Score score = evaluate(trainer, data.test, [] { return StopSignal::caught() != 0; });
+  const double seconds = (starpu_timing_now() - start) * 1e-6;
   if (!score.complete) {
     log_info("stopped by a signal after " + std::to_string(score.samples) + " of " + std::to_string(data.test.size()) +
              " samples");
@@ -49,10 +59,15 @@ int run_eval(const EvalOptions& o) {
     std::cout << nlohmann::ordered_json{{"model", spec.name},
                                         {"dataset", data.name},
                                         {"checkpoint", file.string()},
+                                        {"batch", o.batch},
                                         {"samples", score.samples},
                                         {"test_loss", std::isfinite(score.loss) ? nlohmann::json(score.loss) : nullptr},
                                         {"test_accuracy", score.accuracy},
-                                        {"tf32", runtime.tf32()}}
+                                        {"wall_seconds", seconds},
+                                        {"samples_per_second", static_cast<double>(score.samples) / seconds},
+                                        {"scheduler", runtime.scheduler()},
+                                        {"tf32", runtime.tf32()},
+                                        {"workers", workers_json(score)}}
                      .dump(2)
               << std::endl;
   else

@@ -13,11 +13,14 @@
 
 namespace prorata {
 
+// Whether a run of more epochs has other rates from the start.
+inline bool depends_on_total(LrSchedule schedule) { return schedule == LrSchedule::cosine; }
+
 struct LearningRate {
   double value;
   LrSchedule schedule;
   std::int64_t warmup;    // mini-batches
-  std::int64_t total;     // mini-batches of the run
+  std::int64_t total;     // mini-batches of the run, of LrSchedule::cosine
   std::int64_t step = 0;  // of LrSchedule::step: mini-batches until the rate is multiplied by
   double gamma = 1;       // this, again and again
 

@@ -6,6 +6,7 @@
 #include "driver/runtime.h"
 #include "models/errors.h"
 
+#include <csignal>
 #include <cstdlib>
 #include <functional>
 #include <iostream>
@@ -26,6 +27,7 @@ int run(int argc, char** argv) {
   TrainOptions train;
   CompareOptions compare;
   EvalOptions eval;
+  PredictOptions predict;
   CalibrateOptions calibrate;
   DevicesOptions devices;
   SelftestOptions selftest;
@@ -38,6 +40,7 @@ int run(int argc, char** argv) {
       {add_train(app, train), &train.common, [&] { return run_train(train); }},
       {add_compare(app, compare), &compare.train.common, [&] { return run_compare(compare); }},
       {add_eval(app, eval), &eval.common, [&] { return run_eval(eval); }},
+      {add_predict(app, predict), &predict.common, [&] { return run_predict(predict); }},
       {add_calibrate(app, calibrate), &calibrate.common, [&] { return run_calibrate(calibrate); }},
       {add_devices(app, devices), &devices.common, [&] { return run_devices(devices); }},
       {add_selftest(app, selftest), &selftest.common, [&] { return run_selftest(selftest); }},
@@ -66,6 +69,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that grows too large is an error of the write, which has a sentence
   try {
     return run(argc, argv);
   } catch (const InputError& e) {

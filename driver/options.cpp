@@ -100,7 +100,9 @@ void add_yes_or_no(CLI::App* sub, const std::string& name, std::optional<bool>& 
 }
 
 CLI::Option* add_model(CLI::App* sub, std::string& model) {
-  return sub->add_option("--model", model, "A network of the zoo (mlp, lenet5), or the path of a TOML file")
+  std::string known;
+  for (const std::string& name : zoo()) known += (known.empty() ? "" : ", ") + name;
+  return sub->add_option("--model", model, "A network of the zoo (" + known + "), or the path of a TOML file")
       ->type_name("NAME|FILE");
 }
 
@@ -130,6 +132,31 @@ void add_data(CLI::App* sub, DataOptions& o) {
       ->type_name("NAME");
   sub->add_option("--data", o.data, "The folder of the data set's files; default: where Debian's package puts them")
       ->type_name("DIR");
+  sub->add_flag("--normalize", o.preparation.normalize,
+                "Bring each channel to mean 0 and standard deviation 1 over the training set");
+  sub->add_option(
+         "--train-per-class", o.preparation.train_per_class,
+         "Of a hyperspectral scene: training pixels of each class, or below 1 the fraction of them; default: 0.1")
+      ->check(between(0, 1e9, true))
+      ->type_name("N|X");
+  sub->add_option("--split-seed", o.preparation.split_seed,
+                  "Of a hyperspectral scene: which pixels those are; default: 1")
+      ->check(whole_number)
+      ->type_name("N");
+}
+
+void add_augmentation(CLI::App* sub, Preprocessing& o) {
+  sub->add_option("--random-crop", o.random_crop,
+                  "Train on images shifted at random within a border of N black pixels; 0: off")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str()
+      ->type_name("N");
+  sub->add_flag("--horizontal-flip", o.horizontal_flip, "Train on images of which half are mirrored at random");
+  sub->add_option("--cutout", o.cutout,
+                  "Train on images without a square of N pixels a side (DeVries and Taylor 2017); 0: off")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str()
+      ->type_name("N");
 }
 
 }  // namespace
@@ -221,6 +248,7 @@ void add_optimizer(CLI::App* sub, TrainOptions& o) {
 void add_training(CLI::App* sub, TrainOptions& o) {
   sub->option_defaults()->group(kTrainingGroup);
   add_data(sub, o.data);
+  add_augmentation(sub, o.augmentation);
   sub->add_option("--epochs", o.epochs, "Passes over the training set; default: the network's")
       ->check(CLI::Range(1, 1000000))
       ->type_name("N");
@@ -286,12 +314,36 @@ void add_run_directory(CLI::App* sub, TrainOptions& o, const std::string& usual)
   sub->add_flag("--overwrite", o.overwrite, "Use the run directory even if it is not empty");
 }
 
+void add_checkpoints(CLI::App* sub, TrainOptions& o) {
+  sub->add_flag(
+      "--resume", o.resume,
+      "Go on from the last checkpoint of the run directory that --out names, with the options that the run was "
+      "begun with");
+  sub->add_option("--init", o.init, "Start from these parameters: a file (safetensors), or a run directory")
+      ->type_name("PATH");
+  sub->add_option_function<std::string>(
+         "--checkpoint-every",
+         [&o](const std::string& text) {
+           o.checkpoint_every.reset();
+           if (text != "epoch") o.checkpoint_every = std::stoll(text);
+         },
+         "Write a checkpoint each N mini-batches; one is written at the end and on a signal, too")
+      ->check(CLI::IsMember({"epoch"}) | CLI::Range(1, 1000000000))
+      ->default_str("epoch")
+      ->type_name("N|epoch");
+  sub->add_option("--keep-checkpoints", o.keep_checkpoints, "How many of the last checkpoints are kept")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str()
+      ->type_name("N");
+}
+
 }  // namespace
 
 CLI::App* add_train(CLI::App& app, TrainOptions& o) {
   CLI::App* sub = add_subcommand(app, "train", "Train a network", o.common);
+  o.app = sub;
   add_training(sub, o);
-  sub->add_option("--seed", o.seed, "Of the initial weights and the order of samples")
+  sub->add_option("--seed", o.seed, "Of the initial weights, the order of samples, and how they are augmented")
       ->check(whole_number)
       ->capture_default_str();
   add_choice(sub, "--balance", kBalances, o.balance,
@@ -300,6 +352,7 @@ CLI::App* add_train(CLI::App& app, TrainOptions& o) {
              "What is in proportion to speed: the number of mini-batches, or their size");
   add_slowdown(sub, o.slowdown);
   add_run_directory(sub, o, "<model>");
+  add_checkpoints(sub, o);
   sub->add_option("--progress", o.progress, "A live line: auto (on a terminal), on, off")
       ->check(CLI::IsMember({"auto", "on", "off"}))
       ->capture_default_str();
@@ -355,17 +408,37 @@ std::vector<std::string> training_arguments(const CLI::App& subcommand) {
   return arguments;
 }
 
-CLI::App* add_eval(CLI::App& app, EvalOptions& o) {
-  CLI::App* sub = add_subcommand(app, "eval", "Accuracy and loss of a checkpoint on the test set", o.common);
-  add_data(sub, o.data);
-  sub->add_option("--batch", o.batch, "Samples of a mini-batch")
+namespace {
+
+// Of the subcommands that use a trained network.
+void add_trained(CLI::App* sub, DataOptions& data, std::int32_t& batch, bool& tf32, std::filesystem::path& checkpoint) {
+  add_data(sub, data);
+  data.model.clear();
+  sub->get_option("--model")->default_str("the checkpoint's own, or lenet5");
+  sub->add_option("--batch", batch, "Samples of a mini-batch")
       ->check(CLI::Range(1, 65536))
       ->capture_default_str()
       ->type_name("N");
-  add_tf32(sub, o.tf32);
-  sub->add_option("checkpoint,--checkpoint", o.checkpoint,
+  add_tf32(sub, tf32);
+  sub->add_option("checkpoint,--checkpoint", checkpoint,
                   "A parameter file (safetensors), or a run directory that has one")
       ->type_name("PATH");
+}
+
+}  // namespace
+
+CLI::App* add_eval(CLI::App& app, EvalOptions& o) {
+  CLI::App* sub = add_subcommand(app, "eval", "Accuracy and loss of a checkpoint on the test set", o.common);
+  add_trained(sub, o.data, o.batch, o.tf32, o.checkpoint);
+  return sub;
+}
+
+CLI::App* add_predict(CLI::App& app, PredictOptions& o) {
+  CLI::App* sub = add_subcommand(app, "predict", "Class and probabilities of samples, as JSON lines", o.common);
+  add_trained(sub, o.data, o.batch, o.tf32, o.checkpoint);
+  sub->add_option("samples,--samples", o.samples,
+                  "A file of samples (IDX, may be .gz); default: the data set's test set")
+      ->type_name("FILE");
   return sub;
 }
 

@@ -1,6 +1,7 @@
 // What the command line can say, by subcommand. Names and meanings are a contract: see docs/cli.md.
 #pragma once
 
+#include "driver/data/dataset.h"
 #include "driver/learning_rate.h"
 #include "driver/trainer.h"
 #include "scheduler/prorata.h"
@@ -29,11 +30,13 @@ struct DataOptions {
   std::string model = "lenet5";
   std::string dataset = "fashion-mnist";
   std::optional<std::filesystem::path> data;
+  Preparation preparation;
 };
 
 struct TrainOptions {
   CommonOptions common;
   DataOptions data;
+  Preprocessing augmentation;  // what training adds to the preparation
   // Without a value: what the network's file says.
   std::optional<std::int32_t> epochs;
   std::optional<std::int32_t> batch;
@@ -63,7 +66,12 @@ struct TrainOptions {
   std::vector<std::pair<int, double>> slowdown;
   std::optional<std::filesystem::path> out;
   bool overwrite = false;
+  bool resume = false;
+  std::optional<std::filesystem::path> init;     // parameters to start from
+  std::optional<std::int64_t> checkpoint_every;  // mini-batches; without a value: epochs
+  std::uint32_t keep_checkpoints = 2;
   std::string progress = "auto";
+  CLI::App* app = nullptr;  // the subcommand
 };
 
 // Workers that are made slower than they are, as a user writes it and as it was understood.
@@ -88,6 +96,15 @@ struct EvalOptions {
   std::int32_t batch = 256;
   bool tf32 = false;
   std::filesystem::path checkpoint;
+};
+
+struct PredictOptions {
+  CommonOptions common;
+  DataOptions data;
+  std::int32_t batch = 256;
+  bool tf32 = false;
+  std::filesystem::path checkpoint;
+  std::optional<std::filesystem::path> samples;  // a file of samples; without one: the data set's test set
 };
 
 struct CalibrateOptions {
@@ -117,6 +134,7 @@ struct SelftestOptions {
 CLI::App* add_train(CLI::App& app, TrainOptions& options);
 CLI::App* add_compare(CLI::App& app, CompareOptions& options);
 CLI::App* add_eval(CLI::App& app, EvalOptions& options);
+CLI::App* add_predict(CLI::App& app, PredictOptions& options);
 CLI::App* add_calibrate(CLI::App& app, CalibrateOptions& options);
 CLI::App* add_devices(CLI::App& app, DevicesOptions& options);
 CLI::App* add_selftest(CLI::App& app, SelftestOptions& options);
@@ -142,9 +160,10 @@ std::vector<std::string> share_names();
 std::vector<std::string> training_arguments(const CLI::App& subcommand);
 
 // The subcommands. Each returns the exit code; results on standard output.
-int run_train(const TrainOptions& options);
+int run_train(TrainOptions& options);  // a resumed run's options are filled in from its checkpoint
 int run_compare(const CompareOptions& options);
 int run_eval(const EvalOptions& options);
+int run_predict(const PredictOptions& options);
 int run_calibrate(const CalibrateOptions& options);
 int run_devices(const DevicesOptions& options);
 int run_selftest(const SelftestOptions& options);

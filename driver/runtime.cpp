@@ -66,7 +66,16 @@ starpu_sched_policy* choose_policy() {
     if (name == *wanted) return nullptr;
     known += (known.empty() ? "" : ", ") + name;
   }
+  if (environment("STARPU_SCHED_LIB")) return nullptr;  // StarPU 1.4 looks there; check_policy() sees what it found
   throw InputError("unknown scheduling policy STARPU_SCHED='" + *wanted + "'; known are " + known);
+}
+
+// StarPU takes another policy where it does not find the one that is asked for.
+void check_policy() {
+  const std::string found = starpu_sched_ctx_get_sched_policy(0)->policy_name;
+  if (const auto wanted = environment("STARPU_SCHED"); wanted && found != *wanted)
+    throw InputError("scheduling policy STARPU_SCHED='" + *wanted + "' is neither StarPU's nor in the library that " +
+                     "STARPU_SCHED_LIB names (StarPU asks it from version 1.4 on; this is " + starpu_version() + ")");
 }
 
 bool can_write_below(const fs::path& directory) {
@@ -171,6 +180,7 @@ Runtime::Runtime(const RuntimeOptions& options) {
   // A busy machine's outliers would flush a model again and again at StarPU's 50 %.
   set_default("STARPU_HISTORY_MAX_ERROR", "200");
   // StarPU would set a CPU core aside for each device that it can drive, though no codelet could use it.
+  set_default("STARPU_NHIP", "0");
 #if !defined(PRORATA_CUDA)
   set_default("STARPU_NCUDA", "0");
 #endif
@@ -189,6 +199,7 @@ Runtime::Runtime(const RuntimeOptions& options) {
   else if (error != 0)
     throw std::runtime_error(std::string("StarPU could not start: ") + std::strerror(-error));
   try {
+    check_policy();
     init_cpu_workers();
     init_device_workers(options.tf32);
     apply_slowdown(options.slowdown);

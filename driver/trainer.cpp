@@ -26,11 +26,11 @@ std::uint32_t largest_batch(double room, std::size_t replicas, double fixed, dou
 namespace {
 
 // By worker, what its memory has room for beside the replicas of the others on the same node.
-std::vector<std::uint32_t> room_for(const Network& network, std::uint32_t wanted) {
+std::vector<std::uint32_t> room_for(const Network& network, std::uint32_t wanted, const Preprocessing& preprocessing) {
   std::map<unsigned, std::size_t> on_node;
   const unsigned workers = starpu_worker_get_count();
   for (unsigned w = 0; w < workers; ++w) ++on_node[starpu_worker_get_memory_node(w)];
-  const Replica::Bytes bytes = Replica::bytes(network);
+  const Replica::Bytes bytes = Replica::bytes(network, preprocessing);
   std::vector<std::uint32_t> most;
   for (unsigned w = 0; w < workers; ++w) {
     const unsigned node = starpu_worker_get_memory_node(w);
@@ -52,12 +52,13 @@ Trainer::Trainer(Network& network, const TrainerOptions& options)
   const bool alone = options.replicas == 1 || (groups_are_bound() && starpu_worker_get_count() == 1);
   most_.assign(options.replicas, static_cast<std::uint32_t>(options.batch));
   if (options.share == PRORATA_SIZE)
-    most_ = room_for(network, static_cast<std::uint32_t>(options.batch) * starpu_worker_get_count());
+    most_ =
+        room_for(network, static_cast<std::uint32_t>(options.batch) * starpu_worker_get_count(), options.preprocessing);
   for (std::uint32_t most : most_)
     replicas_.push_back(std::make_unique<Replica>(
         network, std::max<std::int32_t>(1, static_cast<std::int32_t>(most)),
         alone || synchronous ? Overlap::never : Overlap::possible, [this](Replica& r) { finished(r); },
-        synchronous ? Update::later : Update::at_once, options.remedies));
+        synchronous ? Update::later : Update::at_once, options.remedies, options.preprocessing));
 }
 
 Trainer::~Trainer() = default;
@@ -67,7 +68,7 @@ void Trainer::run(const Pass& pass, const std::function<bool()>& stop, const std
   {
     std::lock_guard lock(mutex_);
     pass_ = &pass;
-    next_sample_ = 0;
+    next_sample_ = pass.done;
     stopping_ = false;
     error_ = nullptr;
     in_flight_ = 1;
@@ -75,14 +76,15 @@ void Trainer::run(const Pass& pass, const std::function<bool()>& stop, const std
     for (auto& replica : replicas_) resting_.push_back(replica.get());
     step_.clear();
   }
-  const prorata_phase phase{.groups = (pass.order.size() + batch - 1) / batch,
+  const std::size_t left = pass.order.size() - pass.done;
+  const prorata_phase phase{.groups = (left + batch - 1) / batch,
                             .round = in_steps() ? static_cast<std::uint32_t>(replicas_.size()) : pass.round,
                             .kind = static_cast<std::uint32_t>(pass.kind),
                             .samples = static_cast<std::uint32_t>(batch),
                             .balance = pass.balance,
                             .in_steps = in_steps(),
                             .share = by_size() ? PRORATA_SIZE : PRORATA_COUNT,
-                            .total_samples = pass.order.size(),
+                            .total_samples = left,
                             .most = most_.data()};
   prorata_begin_phase(0, &phase);  // under another policy there are no phases
   go_on();
@@ -90,10 +92,17 @@ void Trainer::run(const Pass& pass, const std::function<bool()>& stop, const std
   std::unique_lock lock(mutex_);
   while (!ended_.wait_for(lock, std::chrono::milliseconds(100), [this] { return in_flight_ == 0; })) {
     lock.unlock();
-    const bool stop_now = stop();
-    tick();
+    bool stop_now = true;
+    std::exception_ptr thrown;
+    try {
+      stop_now = stop();
+      tick();
+    } catch (...) {  // what is in flight has to end all the same
+      thrown = std::current_exception();
+    }
     lock.lock();
-    stopping_ |= stop_now;
+    stopping_ |= stop_now || thrown;
+    if (thrown && !error_) error_ = thrown;
   }
   const std::exception_ptr error = error_;
   lock.unlock();
@@ -107,11 +116,18 @@ void Trainer::run(const Pass& pass, const std::function<bool()>& stop, const std
 void Trainer::finished(Replica& replica) {
   {
     std::lock_guard lock(mutex_);
-    if (kernel_failed() || !pass_->record(replica.result())) stopping_ = true;
     bound_.end(&replica);
-    if (!in_steps()) resting_.push_back(&replica);
+    if (!in_steps()) {
+      record(replica);
+      resting_.push_back(&replica);
+    }
   }
   go_on();
+}
+
+// The lock is held.
+void Trainer::record(const Replica& replica) {
+  if (kernel_failed() || !pass_->record(replica.result())) stopping_ = true;
 }
 
 // On the worker that ended the step's update.
@@ -143,10 +159,12 @@ void Trainer::submit_resting(std::unique_lock<std::mutex>& lock) {
   }
 }
 
-// Each replica is asked once: those that get nothing in this step wait for the next one.
+// Each replica is asked once: those that get nothing in this step wait for the next one. A step that was begun is
+// submitted whole, so that a run that is stopped makes the same steps as one that is not.
 void Trainer::begin_step(std::unique_lock<std::mutex>& lock) {
+  if (stopping_) return;
   for (Replica* replica : std::vector<Replica*>(resting_)) {
-    if (!may_begin()) return;
+    if (error_ || next_sample_ == pass_->order.size()) return;
     const std::size_t samples = samples_for(*replica);
     if (samples == 0) continue;
     std::erase(resting_, replica);
@@ -184,8 +202,10 @@ std::size_t Trainer::samples_for(Replica& replica) const {
 void Trainer::submit(Replica& replica, std::size_t samples, std::unique_lock<std::mutex>& lock) {
   const Pass& pass = *pass_;
   const auto batch = static_cast<std::size_t>(options_.batch);
-  const auto indices = pass.order.subspan(next_sample_, samples);
-  const std::size_t number = next_sample_ / batch;
+  const std::size_t first = next_sample_;
+  const auto indices = pass.order.subspan(first, samples);
+  const std::size_t number = first / batch;
+  const std::uint64_t first_sample = pass.first_sample + first;
   next_sample_ += samples;
   const std::uint64_t sequence = sequence_++;
   ++in_flight_;
@@ -198,10 +218,13 @@ void Trainer::submit(Replica& replica, std::size_t samples, std::unique_lock<std
   try {
     if (pass.kind == GroupKind::train) {
       UpdateStep step = pass.step(number);
+      step.first_sample = first_sample;
       if (by_size()) step.weight *= static_cast<float>(samples) / static_cast<float>(batch);
       replica.submit_training(pass.data, indices, sequence, step, by_size() ? worker_of(replica) : -1);
     } else {
-      replica.submit_evaluation(pass.data, indices, sequence);
+      const auto classes = pass.outputs.size() / pass.order.size();
+      replica.submit_evaluation(pass.data, indices, sequence,
+                                pass.outputs.empty() ? nullptr : &pass.outputs[first * classes]);
     }
     lock.lock();
   } catch (...) {
@@ -210,8 +233,9 @@ void Trainer::submit(Replica& replica, std::size_t samples, std::unique_lock<std
   }
 }
 
-// All of the step's gradients are there.
+// All of the step's gradients are there. Recorded in their order, sums over them are the same whoever was first.
 void Trainer::end_step(std::unique_lock<std::mutex>& lock) {
+  for (const Replica* replica : step_) record(*replica);
   in_flight_ = 1;  // the update
   lock.unlock();
   try {

@@ -38,12 +38,17 @@ struct Pass {
   GroupKind kind;
   DataSource data;
   std::span<const std::uint32_t> order;  // the samples, in the order in which they are dealt
-  // For training: the step of the pass's n-th mini-batch, in the order in which they are dealt.
+  // For training: the step of the n-th mini-batch of `order`, in the order in which they are dealt.
   std::function<UpdateStep(std::size_t n)> step;
+  std::uint64_t first_sample = 0;  // that number in the training, of the first one in `order`
   prorata_balance balance;
   std::uint32_t round;  // groups a round; 0: the policy's choice
-  // Called once a mini-batch, one call at a time, from worker threads. Returns whether to go on.
+  // Called once a mini-batch, one call at a time, from worker threads; with bsp in the order of the mini-batches.
+  // Returns whether to go on.
   std::function<bool(const MinibatchResult&)> record;
+  std::size_t done = 0;  // samples at the front of `order` that were dealt before, and are not to be again
+  // For evaluation: where the network's outputs go, [order, classes]; empty: nowhere.
+  std::span<float> outputs = {};
 };
 
 enum class Consistency { asp, ssp, bsp };
@@ -55,6 +60,7 @@ struct TrainerOptions {
   std::uint64_t staleness = 0;  // the bound of ssp
   Remedies remedies = {};
   prorata_share share = PRORATA_COUNT;  // PRORATA_SIZE: needs the policy `prorata` and as many replicas as workers
+  Preprocessing preprocessing = {};
 };
 
 class Trainer {
@@ -63,8 +69,10 @@ class Trainer {
   ~Trainer();
 
   // Deals the pass's mini-batches until all are done, until `record` said no, or until `stop()` is true; then waits
-  // for those in flight. `stop` and `tick` are called from the calling thread, about ten times a second. Each sample is
-  // used exactly once by a pass that is not stopped. Throws what a kernel or a submission threw.
+  // for those in flight, with bsp for the rest of the step and its update. So what was dealt is the front of `order`,
+  // and all of it was recorded. `stop` and `tick` are called from the calling thread, about ten times a second. Each
+  // sample is used exactly once by a pass that is not stopped. Throws what a kernel, a submission, `stop` or `tick`
+  // threw.
   void run(const Pass& pass, const std::function<bool()>& stop, const std::function<void()>& tick);
 
   std::size_t replicas() const { return replicas_.size(); }
@@ -80,6 +88,7 @@ class Trainer {
   std::size_t samples_for(Replica& replica) const;
   int worker_of(const Replica& replica) const;
   void finished(Replica& replica);
+  void record(const Replica& replica);
   void updated();
   void go_on();
   void submit_resting(std::unique_lock<std::mutex>& lock);

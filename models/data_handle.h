@@ -21,13 +21,14 @@ class DataHandle {
     return h;
   }
 
-  // Elements that live in main memory at `data`, which must outlive the handle. On destruction they are brought back.
+  // `count` elements that live in main memory at `data`, which must outlive the handle. On destruction they are brought
+  // back. `element_size`: in bytes, where an element is more than one T.
   template <class T>
-  static DataHandle in_main_memory(T* data, std::size_t count) {
+  static DataHandle in_main_memory(T* data, std::size_t count, std::size_t element_size = sizeof(T)) {
     DataHandle h;
     ++alive_;
     starpu_vector_data_register(&h.handle_, STARPU_MAIN_RAM, reinterpret_cast<std::uintptr_t>(data),
-                                static_cast<std::uint32_t>(count), sizeof(T));
+                                static_cast<std::uint32_t>(count), element_size);
     return h;
   }
 

@@ -34,13 +34,26 @@ ParameterBlock::ParameterBlock(std::size_t count, OptimizerKind optimizer)
   for (std::string& name : state_names(optimizer)) state.emplace_back(std::move(name), count);
 }
 
+RunningStatistics::RunningStatistics(std::size_t channels, float its_momentum)
+    : values(2 * channels),
+      handle(DataHandle::in_main_memory(values.data.get(), values.count).unordered()),
+      momentum(its_momentum) {
+  std::ranges::fill(values.span().subspan(channels), 1.0f);
+}
+
 Network::Network(NetworkSpec spec, std::uint64_t seed, const Optimizer& optimizer)
-    : spec_(std::move(spec)), optimizer_(optimizer), operations_(make_operations(spec_)) {
+    : spec_(std::move(spec)), seed_(seed), optimizer_(optimizer), operations_(make_operations(spec_)) {
   Random random(seed, kWeightStream);
   for (const auto& operation : operations_) {
     const std::size_t count = operation->parameter_count();
     blocks_.push_back(count ? std::make_unique<ParameterBlock>(count, optimizer_.kind) : nullptr);
     if (count) operation->initialize(blocks_.back()->values.span(), random);
+    const std::size_t channels = operation->statistics_channels();
+    statistics_.push_back(channels ? std::make_unique<RunningStatistics>(channels, operation->statistics_momentum())
+                                   : nullptr);
+    needs_gradient_.push_back(count > 0 || std::ranges::any_of(operation->reads(), [this](std::size_t read) {
+                                return read != kNetworkInput && needs_gradient_[read];
+                              }));
   }
 }
 
@@ -51,17 +64,25 @@ std::size_t Network::parameter_count() const {
 }
 
 void Network::fetch(starpu_data_access_mode mode) const {
-  for (const auto& block : blocks_) {
-    if (!block) continue;
-    if (const int error = starpu_data_acquire(block->values_handle.get(), mode); error != 0)
+  const auto fetch_one = [mode](const DataHandle& handle) {
+    if (const int error = starpu_data_acquire(handle.get(), mode); error != 0)
       throw std::runtime_error("the parameters could not be fetched from a device: " +
                                std::string(std::strerror(-error)));
-    starpu_data_release(block->values_handle.get());
+    starpu_data_release(handle.get());
+  };
+  for (const auto& block : blocks_) {
+    if (!block) continue;
+    fetch_one(block->values_handle);
+    for (const OptimizerState& state : block->state) fetch_one(state.handle);
   }
+  for (const auto& statistics : statistics_)
+    if (statistics) fetch_one(statistics->handle);
 }
 
 ImageShape Network::unflattened_input(std::size_t i) const {
-  return i == 0 ? spec_.input : operations_[i - 1]->output();
+  std::size_t read = operations_[i]->reads().front();
+  while (read != kNetworkInput && operations_[read]->elementwise()) read = operations_[read]->reads().front();
+  return read == kNetworkInput ? spec_.input : operations_[read]->output();
 }
 
 }  // namespace prorata

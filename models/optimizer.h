@@ -1,6 +1,7 @@
 // How gradients become updates: what a training run chooses once, and what may differ from update to update.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,7 +35,8 @@ struct UpdateStep {
   float learning_rate;
   float momentum;  // of sgd
   float weight_decay;
-  float weight = 1;  // what the gradient counts for
+  float weight = 1;                // what the gradient counts for
+  std::uint64_t first_sample = 0;  // the number that the mini-batch's first sample has in the training
 };
 
 }  // namespace prorata

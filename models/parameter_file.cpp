@@ -1,17 +1,10 @@
 #include "models/parameter_file.h"
 
-#include "models/errors.h"
+#include "models/safetensors.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <array>
-#include <bit>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <map>
-#include <nlohmann/json.hpp>
+#include <algorithm>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,159 +12,102 @@ namespace prorata {
 namespace fs = std::filesystem;
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "safetensors is little-endian, and so are its readers here");
-
-constexpr std::uint64_t kLongestHeader = 100'000'000;  // the limit of the reference implementation
-
-struct Tensor {
+// A tensor of the file, and where its elements are: floats, or else one integer.
+struct Place {
   std::string name;
   std::vector<std::int64_t> shape;
-  std::size_t operation;
-  bool bias;
   std::size_t count;
+  std::function<float&(std::size_t n)> element;
+  std::uint64_t* integer = nullptr;  // as `element` not const, for read(), whose network is not
 };
 
-std::vector<Tensor> tensors_of(const Network& network) {
-  std::vector<Tensor> tensors;
+Place place_of(std::string name, std::span<float> values) {
+  return {std::move(name),
+          {static_cast<std::int64_t>(values.size())},
+          values.size(),
+          [values](std::size_t n) -> float& { return values[n]; }};
+}
+
+// `state`: of the optimizer's, its name behind the parameter's; `block`: of the operation, weights, then biases.
+void add_places(const Network& network, std::size_t i, const std::string& state, std::span<float> block,
+                std::vector<Place>& places) {
+  const Operation& op = network.operation(i);
+  const ImageShape image = network.unflattened_input(i);
+  places.push_back({op.name() + ".weight" + state, op.torch_weight_shape(), op.weight_count(),
+                    [block, image, &op](std::size_t n) -> float& { return block[op.torch_weight_index(n, image)]; }});
+  if (op.bias_count() > 0) places.push_back(place_of(op.name() + ".bias" + state, block.subspan(op.weight_count())));
+}
+
+std::vector<Place> parameters_of(const Network& network) {
+  std::vector<Place> places;
   for (std::size_t i = 0; i < network.depth(); ++i) {
-    const Operation& op = network.operation(i);
-    if (op.parameter_count() == 0) continue;
-    tensors.push_back({op.name() + ".weight", op.torch_weight_shape(), i, false, op.weight_count()});
-    tensors.push_back({op.name() + ".bias", {static_cast<std::int64_t>(op.bias_count())}, i, true, op.bias_count()});
+    if (const ParameterBlock* block = network.parameters(i)) add_places(network, i, "", block->values.span(), places);
+    if (const RunningStatistics* statistics = network.statistics(i)) {
+      const std::string& name = network.operation(i).name();
+      const std::size_t channels = network.operation(i).statistics_channels();
+      places.push_back(place_of(name + ".running_mean", statistics->values.span().first(channels)));
+      places.push_back(place_of(name + ".running_var", statistics->values.span().subspan(channels)));
+      places.push_back({name + ".num_batches_tracked", {}, 1, {}, const_cast<std::uint64_t*>(&statistics->updates)});
+    }
   }
-  return tensors;
+  return places;
 }
 
-// Where element i of the file's tensor is in the operation's block.
-std::size_t place(const Network& network, const Tensor& t, std::size_t i) {
-  const Operation& op = network.operation(t.operation);
-  return t.bias ? op.weight_count() + i : op.torch_weight_index(i, network.unflattened_input(t.operation));
+std::vector<Place> optimizer_state_of(const Network& network) {
+  std::vector<Place> places;
+  for (std::size_t i = 0; i < network.depth(); ++i)
+    if (const ParameterBlock* block = network.parameters(i))
+      for (const OptimizerState& state : block->state)
+        add_places(network, i, "." + state.name, state.values.span(), places);
+  return places;
 }
 
-struct File {
-  int fd;
-  ~File() {
-    if (fd >= 0) ::close(fd);
+void write(const Network& network, const std::vector<Place>& places, const fs::path& file) {
+  network.fetch(STARPU_R);
+  std::vector<Tensor> tensors;
+  for (const Place& p : places) {
+    Tensor tensor{p.name, p.shape, {}, {}};
+    if (p.integer)
+      tensor.integer = static_cast<std::int64_t>(*p.integer);
+    else
+      for (std::size_t n = 0; n < p.count; ++n) tensor.values.push_back(p.element(n));
+    tensors.push_back(std::move(tensor));
   }
-};
-
-void write_all(int fd, const void* data, std::size_t size, const fs::path& file) {
-  const char* at = static_cast<const char*>(data);
-  while (size > 0) {
-    const ssize_t n = ::write(fd, at, size);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw std::runtime_error(file.string() + ": cannot be written: " + std::strerror(errno));
-    at += n;
-    size -= static_cast<std::size_t>(n);
-  }
+  write_safetensors(file, {{"format", "pt"}, {"network", network.spec().name}}, tensors);
 }
 
-void sync_directory(const fs::path& directory) {
-  const File dir{::open(directory.c_str(), O_RDONLY | O_DIRECTORY)};
-  if (dir.fd >= 0) ::fsync(dir.fd);
+void read(Network& network, const std::vector<Place>& places, const fs::path& file) {
+  const SafetensorsFile in(file);
+  for (const std::string& name : in.names())
+    if (std::none_of(places.begin(), places.end(), [&](const Place& p) { return p.name == name; }))
+      in.fail("has a tensor '" + name + "' that the network '" + network.spec().name +
+              "' does not have; is it of another network?");
+  std::vector<std::vector<float>> values;
+  std::vector<std::int64_t> integers;
+  for (const Place& p : places) {
+    if (!in.has(p.name))
+      in.fail("has no tensor '" + p.name + "', which the network '" + network.spec().name +
+              "' needs; is it of another network?");
+    integers.push_back(p.integer ? in.read_integer(p.name) : 0);
+    values.push_back(p.integer ? std::vector<float>() : in.read(p.name, p.shape));
+  }
+  network.fetch(STARPU_RW);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (places[i].integer) *places[i].integer = static_cast<std::uint64_t>(integers[i]);
+    for (std::size_t n = 0; n < values[i].size(); ++n) places[i].element(n) = values[i][n];
+  }
 }
 
 }  // namespace
 
-void write_parameters(const Network& network, const fs::path& file) {
-  network.fetch(STARPU_R);
-  nlohmann::ordered_json header;
-  header["__metadata__"] = {{"format", "pt"}, {"network", network.spec().name}};
-  std::vector<float> data;
-  for (const Tensor& t : tensors_of(network)) {
-    const std::size_t begin = data.size() * sizeof(float);
-    const auto values = network.parameters(t.operation)->values.span();
-    for (std::size_t i = 0; i < t.count; ++i) data.push_back(values[place(network, t, i)]);
-    header[t.name] = {{"dtype", "F32"}, {"shape", t.shape}, {"data_offsets", {begin, data.size() * sizeof(float)}}};
-  }
-  std::string text = header.dump();
-  text.append((8 - text.size() % 8) % 8, ' ');  // the data is to be aligned
-  const std::uint64_t length = text.size();
+void write_parameters(const Network& network, const fs::path& file) { write(network, parameters_of(network), file); }
 
-  const fs::path temporary = file.string() + ".tmp";
-  try {
-    const File out{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
-    if (out.fd < 0) throw std::runtime_error(temporary.string() + ": cannot be created: " + std::strerror(errno));
-    write_all(out.fd, &length, sizeof(length), temporary);
-    write_all(out.fd, text.data(), text.size(), temporary);
-    write_all(out.fd, data.data(), data.size() * sizeof(float), temporary);
-    if (::fsync(out.fd) != 0)
-      throw std::runtime_error(temporary.string() + ": cannot be written: " + std::strerror(errno));
-    if (::rename(temporary.c_str(), file.c_str()) != 0)
-      throw std::runtime_error(file.string() + ": cannot be replaced: " + std::strerror(errno));
-  } catch (...) {
-    ::unlink(temporary.c_str());
-    throw;
-  }
-  sync_directory(file.parent_path().empty() ? "." : file.parent_path());
+void write_optimizer_state(const Network& network, const fs::path& file) {
+  write(network, optimizer_state_of(network), file);
 }
 
-void read_parameters(Network& network, const fs::path& file) {
-  const auto fail = [&file](const std::string& sentence) -> void { throw InputError(file.string() + ": " + sentence); };
-  std::ifstream in(file, std::ios::binary | std::ios::ate);
-  if (!in || !fs::is_regular_file(file)) fail("cannot be opened; give a parameter file (safetensors)");
-  const auto size = static_cast<std::uint64_t>(in.tellg());
-  in.seekg(0);
+void read_parameters(Network& network, const fs::path& file) { read(network, parameters_of(network), file); }
 
-  std::uint64_t length = 0;
-  if (size < sizeof(length))
-    fail("not a safetensors file: it has " + std::to_string(size) + " bytes, at least 8 are expected");
-  in.read(reinterpret_cast<char*>(&length), sizeof(length));
-  if (length > kLongestHeader || length > size - sizeof(length))
-    fail("not a safetensors file, or truncated: at byte 0 it says that its header has " + std::to_string(length) +
-         " bytes, but " + std::to_string(size - sizeof(length)) + " follow");
-  std::string text(length, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(length));
-  const std::uint64_t data_start = sizeof(length) + length;
-  const std::uint64_t data_size = size - data_start;
-
-  const nlohmann::json header = nlohmann::json::parse(text, nullptr, false);
-  if (!header.is_object()) fail("not a safetensors file: its header, from byte 8 on, is not a JSON object");
-
-  const std::vector<Tensor> tensors = tensors_of(network);
-  for (const auto& [name, unused] : header.items()) {
-    if (name == "__metadata__") continue;
-    bool known = false;
-    for (const Tensor& t : tensors) known |= t.name == name;
-    if (!known)
-      fail("has a tensor '" + name + "' that the network '" + network.spec().name +
-           "' does not have; is it of another network?");
-  }
-
-  std::map<std::string, std::vector<float>> values;
-  for (const Tensor& t : tensors) {
-    const std::string of = "tensor '" + t.name + "' ";
-    if (!header.contains(t.name))
-      fail("has no tensor '" + t.name + "', which the network '" + network.spec().name +
-           "' needs; is it of another network?");
-    const auto& entry = header.at(t.name);
-    const auto expected = nlohmann::json(t.shape).dump();
-    if (!entry.is_object() || entry.value("dtype", nlohmann::json()) != "F32") fail(of + "must have dtype F32");
-    if (entry.value("shape", nlohmann::json()) != nlohmann::json(t.shape))
-      fail(of + "must have the shape " + expected + ", but has " + entry.value("shape", nlohmann::json()).dump());
-    const auto offsets = entry.value("data_offsets", nlohmann::json());
-    if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
-        !offsets[1].is_number_unsigned())
-      fail(of + "must have data_offsets [begin, end]");
-    const auto begin = offsets[0].get<std::uint64_t>();
-    const auto end = offsets[1].get<std::uint64_t>();
-    if (end < begin || end - begin != t.count * sizeof(float))
-      fail(of + "must take " + std::to_string(t.count * sizeof(float)) + " bytes, but its data_offsets are " +
-           offsets.dump());
-    if (end > data_size)
-      fail(of + "ends at byte " + std::to_string(data_start + end) + ", but the file has " + std::to_string(size) +
-           "; it is truncated");
-    auto& v = values[t.name];
-    v.resize(t.count);
-    in.seekg(static_cast<std::streamoff>(data_start + begin));
-    in.read(reinterpret_cast<char*>(v.data()), static_cast<std::streamsize>(end - begin));
-    if (!in) fail(of + "could not be read");
-  }
-  network.fetch(STARPU_RW);
-  for (const Tensor& t : tensors) {
-    const auto block = network.parameters(t.operation)->values.span();
-    for (std::size_t i = 0; i < t.count; ++i) block[place(network, t, i)] = values[t.name][i];
-  }
-}
+void read_optimizer_state(Network& network, const fs::path& file) { read(network, optimizer_state_of(network), file); }
 
 }  // namespace prorata

@@ -30,19 +30,43 @@ struct Conv2dSpec {
   std::int32_t kernel;
   std::int32_t stride;
   std::int32_t padding;
+  std::int32_t groups = 1;
+  bool bias = true;
+};
+// As PyTorch's BatchNorm2d.
+struct BatchNormSpec {
+  float momentum = 0.1f;  // of the running statistics
+  float epsilon = 1e-5f;
 };
 struct MaxPoolSpec {
   std::int32_t window;
   std::int32_t stride;
 };
+struct AvgPoolSpec {
+  std::int32_t window;
+  std::int32_t stride;
+};
+struct GlobalAvgPoolSpec {};
+struct DropoutSpec {
+  float probability;
+};
+struct AddSpec {};
 struct ReluSpec {};
 struct FlattenSpec {};
 
+// In the place of a layer or a value: the network's input, which nothing makes.
+inline constexpr std::size_t kNetworkInput = SIZE_MAX;
+
 struct LayerSpec {
   std::string name;  // from the file, else its number in the list, as in PyTorch's Sequential
-  std::variant<DenseSpec, Conv2dSpec, MaxPoolSpec, ReluSpec, FlattenSpec> type;
-  ImageShape input;
+  std::variant<DenseSpec, Conv2dSpec, BatchNormSpec, MaxPoolSpec, AvgPoolSpec, GlobalAvgPoolSpec, DropoutSpec, AddSpec,
+               ReluSpec, FlattenSpec>
+      type;
+  ImageShape input;  // of each of its inputs
   ImageShape output;
+  // Earlier layers, by their place in the list, whose outputs it takes, or kNetworkInput. Empty: the layer before it,
+  // or, for the first one, the network's input.
+  std::vector<std::size_t> inputs = {};
 };
 
 // How the learning rate changes over a run.
@@ -71,8 +95,13 @@ struct NetworkSpec {
   ImageShape input;
   std::int32_t classes;
   TrainingDefaults defaults;
-  std::vector<LayerSpec> layers;  // at least one; the last one's output has `classes` features
+  // At least one, in the order of forward. Every one is an input of a later one but the last, whose output has
+  // `classes` features.
+  std::vector<LayerSpec> layers;
 };
+
+// Whether its output has an element for each of its input, in the same place.
+bool is_elementwise(const LayerSpec& layer);
 
 // Reads a network file. InputError names file, line and expectation.
 NetworkSpec read_network_spec(const std::filesystem::path& file);

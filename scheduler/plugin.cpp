@@ -4,7 +4,11 @@
 // but hands out its table of policies itself, not a copy: once the library is loaded, linked or by LD_PRELOAD, the
 // table has ours in the place of `graph_test`, which is there to test StarPU's task graphs. So STARPU_SCHED=prorata
 // chooses it in any program, and STARPU_SCHED=help lists it.
+//
+// StarPU 1.4 closes the library whenever it looks for another policy by name, though ours may be at work: it is linked
+// such that it stays (-z nodelete).
 #include "scheduler/prorata.h"
+#include "scheduler/starpu_compat.h"
 
 #include <starpu_scheduler.h>
 
@@ -22,7 +26,7 @@ starpu_sched_policy** starpu_get_sched_lib_policies() {
 }
 }
 
-#if STARPU_MAJOR_VERSION == 1 && STARPU_MINOR_VERSION < 4
+#ifndef PRORATA_STARPU_LOADS_POLICIES
 namespace {
 
 // The table is constant data of a library that this one is linked to, so it is there before this runs.

@@ -8,6 +8,7 @@
 #include "scheduler/policy.h"
 
 #include "scheduler/context.h"
+#include "scheduler/starpu_compat.h"
 #include "scheduler/task_costs.h"
 
 #include <starpu_scheduler.h>
@@ -15,6 +16,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <climits>
 #include <cmath>
 #include <cstdint>
 #include <string_view>
@@ -34,7 +36,12 @@ void wake(const Context& context, int but) {
       starpu_wake_worker_relax_light(static_cast<unsigned>(w));
 }
 
-void init_sched(unsigned sched_ctx) { starpu_sched_ctx_set_policy_data(sched_ctx, new Context(sched_ctx)); }
+void init_sched(unsigned sched_ctx) {
+  starpu_sched_ctx_set_policy_data(sched_ctx, new Context(sched_ctx));
+  // Any priority is told from any other. Otherwise StarPU says that there is but one, and 1.4 gives it to every task.
+  if (!starpu_sched_ctx_min_priority_is_set(sched_ctx)) starpu_sched_ctx_set_min_priority(sched_ctx, INT_MIN);
+  if (!starpu_sched_ctx_max_priority_is_set(sched_ctx)) starpu_sched_ctx_set_max_priority(sched_ctx, INT_MAX);
+}
 
 void deinit_sched(unsigned sched_ctx) { delete &context_of(sched_ctx); }
 
@@ -84,7 +91,8 @@ void submit_hook(starpu_task* task) {
 int push_single(Context& context, starpu_task* task) {
   std::vector<TaskCost> costs = task_costs(task, context.sched_ctx);
   int worker = SingleTasks::kCommon;
-  if (starpu_memory_nodes_get_count() > 1 && starpu_get_prefetch_flag()) {
+  // Once a task: StarPU 1.4 aborts when it is asked again.
+  if (starpu_memory_nodes_get_count() > 1 && starpu_get_prefetch_flag() && !task->prefetched) {
     {
       Lock lock(context.mutex);
       worker = context.singles.choose(costs, task->priority, now());
@@ -260,6 +268,7 @@ starpu_sched_policy make_policy() {
   policy.policy_name = "prorata";
   policy.policy_description = "groups of tasks (mini-batches) dealt to workers in proportion to their speed";
   policy.worker_type = STARPU_WORKER_LIST;
+  prorata_set_prefetches(&policy);
   return policy;
 }
 

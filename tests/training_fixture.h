@@ -26,12 +26,13 @@ struct Fixture {
 
   static Samples make(std::size_t samples) {
     Random random(2, 8);
-    Samples s;
+    std::vector<std::uint8_t> images;
+    std::vector<std::int32_t> labels;
     for (std::size_t i = 0; i < samples; ++i) {
-      s.labels.push_back(static_cast<std::uint8_t>(random.below(3)));
-      for (int f = 0; f < 16; ++f) s.images.push_back(static_cast<std::uint8_t>(random.below(256)));
+      labels.push_back(static_cast<std::int32_t>(random.below(3)));
+      for (int f = 0; f < 16; ++f) images.push_back(static_cast<std::uint8_t>(random.below(256)));
     }
-    return s;
+    return {std::move(images), std::move(labels)};
   }
 
   void run(prorata_balance balance, std::function<bool(const MinibatchResult&)> record) {

@@ -98,11 +98,13 @@ class Cudnn::Convolution {
           "describing the input");
     check(cudnnSetTensor4dDescriptor(y_, kImage, kFloat, s.batch, s.out_channels, s.out_height(), s.out_width()),
           "describing the output");
-    check(cudnnSetFilter4dDescriptor(weights_, kFloat, kImage, s.out_channels, s.in_channels, s.kernel, s.kernel),
+    check(cudnnSetFilter4dDescriptor(weights_, kFloat, kImage, s.out_channels, s.in_channels / s.groups, s.kernel,
+                                     s.kernel),
           "describing the weights");
     check(cudnnSetConvolution2dDescriptor(windows_, s.padding, s.padding, s.stride, s.stride, 1, 1,
                                           CUDNN_CROSS_CORRELATION, kFloat),
           "describing the windows");
+    check(cudnnSetConvolutionGroupCount(windows_, s.groups), "describing the groups");
     check(cudnnSetConvolutionMathType(windows_, tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH), "choosing a precision");
   }
 
@@ -183,8 +185,8 @@ Cudnn::Cudnn(cudaStream_t stream, bool tf32)
 Cudnn::~Cudnn() = default;
 
 Cudnn::Convolution& Cudnn::convolution(const Conv2dShape& s) {
-  auto& kept =
-      convolutions_[{s.batch, s.height, s.width, s.in_channels, s.out_channels, s.kernel, s.stride, s.padding}];
+  auto& kept = convolutions_[{s.batch, s.height, s.width, s.in_channels, s.out_channels, s.kernel, s.stride, s.padding,
+                              s.groups}];
   if (!kept) kept = std::make_unique<Convolution>(s, tf32_);
   return *kept;
 }

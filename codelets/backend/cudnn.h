@@ -45,7 +45,8 @@ class Cudnn {
 
   std::unique_ptr<cudnnContext, void (*)(cudnnContext*)> handle_;
   bool tf32_;
-  std::map<std::array<std::int32_t, 8>, std::unique_ptr<Convolution>> convolutions_;  // by shape, but for the rectifier
+  // By shape, but for rectifier and bias.
+  std::map<std::array<std::int32_t, 9>, std::unique_ptr<Convolution>> convolutions_;
 };
 
 }  // namespace prorata

@@ -1,4 +1,4 @@
-// The text of kernels/kernels.h, as the devices' compilers get it: made by the build.
+// The text of kernels/, as the devices' compilers get it: made by the build.
 #pragma once
 
 namespace prorata {

@@ -1,4 +1,4 @@
-// The dialect that kernels.h is written in: one text that is C++, CUDA C++ and OpenCL C.
+// The dialect that the files of kernels are written in: one text that is C++, CUDA C++ and OpenCL C.
 //
 //     KERNEL(scale, int n, float factor, GLOBAL float* x) {
 //       FOR_EACH(i, n) x[i] *= factor;
@@ -6,13 +6,15 @@
 //
 // FOR_EACH deals the numbers 0 .. n - 1 out to whoever runs the kernel: one after the other in C++, to the threads of
 // the grid on a device. Nothing may depend on their order, and no two of them may write the same element.
-// Integers are 32 bits (`int`) but for LONG, which is 64; functions are those that all three have (exp, log, sqrt).
+// Integers are 32 bits (`int`) but for LONG and ULONG, which are 64; functions are those that all three have (exp, log,
+// sqrt).
 //
 // In C++ each kernel also becomes a value of its name, which Device::launch() takes: see backend/kernel.h.
 #if defined(__OPENCL_VERSION__)
 
 #define GLOBAL __global
 #define LONG long
+#define ULONG ulong
 #define INLINE static inline
 #define KERNEL(name, ...) __kernel void name(__VA_ARGS__)
 #define FOR_EACH(i, n) for (int i = get_global_id(0); i < (n); i += get_global_size(0))
@@ -25,6 +27,7 @@ typedef uint u32;
 #include <cstdint>
 #define GLOBAL
 #define LONG std::int64_t
+#define ULONG std::uint64_t
 #define INLINE static inline __device__
 #define KERNEL(name, ...) extern "C" __global__ void prorata_cuda_##name(__VA_ARGS__)
 #define FOR_EACH(i, n) for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += gridDim.x * blockDim.x)
@@ -37,6 +40,7 @@ typedef uint u32;
 #include <cstdint>
 #define GLOBAL
 #define LONG std::int64_t
+#define ULONG std::uint64_t
 #define INLINE inline
 #if defined(PRORATA_CUDA)
 #define KERNEL(name, ...)                                                                                 \
@@ -51,4 +55,20 @@ typedef uint u32;
   inline void name##_in_order(__VA_ARGS__)
 #endif
 #define FOR_EACH(i, n) for (int i = 0; i < (n); ++i)
+#endif
+
+// A file of kernels has them between these two.
+#if defined(__OPENCL_VERSION__)
+#define KERNELS_BEGIN
+#define KERNELS_END
+#else
+#define KERNELS_BEGIN namespace prorata::kernels {
+#define KERNELS_END }
+namespace prorata::kernels {
+using u8 = std::uint8_t;
+using u32 = std::uint32_t;
+using std::exp;
+using std::log;
+using std::sqrt;
+}  // namespace prorata::kernels
 #endif

@@ -2,21 +2,17 @@
 //
 // The CPU implementations do not use them: what vectorizes on a core reads otherwise (elementwise.h). In C++ they are
 // what the tests hold against the reference, so that the logic of the CUDA build is proven where no GPU is.
-#ifndef __OPENCL_VERSION__  // there both texts are one
+#ifndef __OPENCL_VERSION__  // there all texts are one
 #pragma once
 #include "codelets/kernels/dialect.h"
-namespace prorata::kernels {
-using u8 = std::uint8_t;
-using u32 = std::uint32_t;
-using std::exp;
-using std::log;
-using std::sqrt;
 #endif
+
+KERNELS_BEGIN
 
 // The larger of v and floor; not a number stays so, for a diverged network must be seen to be one.
 INLINE float at_least(float v, float floor) { return v < floor ? floor : v; }
 
-KERNEL(gather_images, int batch, int features, GLOBAL const u8* images, GLOBAL const u32* indices, float scale,
+KERNEL(gather_bytes, int batch, int features, GLOBAL const u8* images, GLOBAL const u32* indices, float scale,
        GLOBAL float* x) {
   FOR_EACH(i, batch * features) {
     const int n = i / features;
@@ -24,8 +20,33 @@ KERNEL(gather_images, int batch, int features, GLOBAL const u8* images, GLOBAL c
   }
 }
 
-KERNEL(gather_labels, int batch, GLOBAL const u8* labels, GLOBAL const u32* indices, GLOBAL int* y) {
+KERNEL(gather_floats, int batch, int features, GLOBAL const float* images, GLOBAL const u32* indices, float scale,
+       GLOBAL float* x) {
+  FOR_EACH(i, batch * features) {
+    const int n = i / features;
+    x[i] = images[(LONG)indices[n] * features + (i - n * features)] * scale;
+  }
+}
+
+KERNEL(gather_labels, int batch, GLOBAL const int* labels, GLOBAL const u32* indices, GLOBAL int* y) {
   FOR_EACH(n, batch) y[n] = labels[indices[n]];
+}
+
+// A place on a line of `size` whose ends are mirrors, with the last element seen twice; at most `size` beyond them.
+INLINE int mirrored(int at, int size) {
+  if (at < 0) return -1 - at;
+  return at < size ? at : 2 * size - 1 - at;
+}
+
+KERNEL(gather_patches, int batch, int height, int width, int channels, int rows, int columns, GLOBAL const float* scene,
+       GLOBAL const u32* places, GLOBAL const u32* indices, GLOBAL float* x) {
+  FOR_EACH(i, batch * height * width * channels) {
+    const int c = i % channels, w = i / channels % width, h = i / channels / width % height;
+    const int place = (int)places[indices[i / channels / width / height]];
+    const int row = mirrored(place / columns - height / 2 + h, rows);
+    const int column = mirrored(place % columns - width / 2 + w, columns);
+    x[i] = scene[((LONG)row * columns + column) * channels + c];
+  }
 }
 
 // y[rows, columns] += the `columns` numbers of `params` from `bias` on; then max(0, y) where `relu`.
@@ -304,6 +325,4 @@ KERNEL(accumulate, int count, float weight, int first, GLOBAL const float* gradi
   FOR_EACH(i, count) sum[i] = first ? weight * gradient[i] : sum[i] + weight * gradient[i];
 }
 
-#ifndef __OPENCL_VERSION__
-}  // namespace prorata::kernels
-#endif
+KERNELS_END

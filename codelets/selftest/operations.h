@@ -5,6 +5,7 @@
 // where the entry says of what it is the gradient. A codelet without an entry makes a test fail.
 #pragma once
 
+#include "codelets/selftest/batch_norm.h"
 #include "codelets/selftest/entry.h"
 #include "codelets/selftest/shapes.h"
 
@@ -19,12 +20,9 @@ inline std::size_t elements(const MaxPoolShape& s) {
   return std::size_t(s.batch) * std::size_t(s.height) * std::size_t(s.width) * std::size_t(s.channels);
 }
 
-// NOLINTNEXTLINE(readability-function-size): a table
-inline const std::vector<Operation>& operations() {
-  static const std::vector<Operation> all{
-      Entry<GatherBatchArgs>{
-          .codelet = gather_batch,  // images, labels, x, y
-          .elements = {u8, u8, f32, i32},
+inline Entry<GatherBatchArgs> gather(const Codelet& codelet, Element element) {
+  return {.codelet = codelet,  // images, labels, x, y
+          .elements = {element, i32, f32, i32},
           .shapes = gather_batch_shapes(),
           .inputs = [](const GatherBatchArgs& args, Random& random) -> Arguments {
             return {random.below(std::size_t(args.shape.features) * kGatheredFrom, 256),
@@ -33,8 +31,51 @@ inline const std::vector<Operation>& operations() {
                     {}};
           },
           .expected = [](const GatherBatchArgs& args, const Arguments& in) -> std::vector<Results> {
-            return {{}, {}, reference::gather_images(args, in[0]), reference::gather_labels(args, in[1])};
+            return {{},
+                    {},
+                    reference::gather_images(args, in[0]),
+                    reference::gather_labels(args.shape.batch, args.indices, in[1])};
+          }};
+}
+
+// NOLINTNEXTLINE(readability-function-size): a table
+inline const std::vector<Operation>& operations() {
+  static const std::vector<Operation> all{
+      gather(gather_batch, u8),
+      gather(gather_floats, f32),
+      Entry<GatherPatchesArgs>{
+          .codelet = gather_patches,  // scene, places, labels, x, y
+          .elements = {f32, i32, i32, f32, i32},
+          .shapes = gather_patches_shapes(),
+          .inputs = [](const GatherPatchesArgs& args, Random& random) -> Arguments {
+            const auto pixels = static_cast<std::size_t>(args.rows) * static_cast<std::size_t>(args.columns);
+            return {random.uniform(pixels * std::size_t(args.shape.channels)),
+                    random.below(kGatheredFrom, static_cast<unsigned>(pixels)),
+                    random.below(kGatheredFrom, kClasses),
+                    {},
+                    {}};
+          },
+          .expected = [](const GatherPatchesArgs& args, const Arguments& in) -> std::vector<Results> {
+            return {{},
+                    {},
+                    {},
+                    reference::gather_patches(args, in[0], in[1]),
+                    reference::gather_labels(args.shape.batch, args.indices, in[2])};
           }},
+
+      Entry<PreprocessArgs>{.codelet = preprocess,  // raw, normalization, x
+                            .elements = {f32, f32, f32},
+                            .shapes = preprocess_shapes(),
+                            .inputs = [](const PreprocessArgs& args, Random& random) -> Arguments {
+                              const PreprocessShape& s = args.shape;
+                              return {random.uniform(std::size_t(s.batch) *
+                                                     std::size_t(s.height * s.width * s.channels)),
+                                      random.uniform(2 * std::size_t(s.channels)),
+                                      {}};
+                            },
+                            .expected = [](const PreprocessArgs& args, const Arguments& in) -> std::vector<Results> {
+                              return {{}, {}, reference::preprocess(args, in[0], in[1])};
+                            }},
 
       layer_forward(dense_forward, dense_shapes()),
       layer_backward(dense_backward, dense_shapes(), dense_gradient_shapes()),
@@ -97,6 +138,12 @@ inline const std::vector<Operation>& operations() {
                              },
                          .derivatives = {{2, 1}}},
 
+      batch_norm_forward_entry(),
+      batch_norm_inference_entry(),
+      batch_norm_backward_entry(),
+      batch_norm_backward_parameters_entry(),
+      update_running_statistics_entry(),
+
       Entry<AddArgs>{.codelet = add_forward,  // a, b, y
                      .elements = {f32, f32, f32},
                      .shapes = add_shapes(),
@@ -124,6 +171,17 @@ inline const std::vector<Operation>& operations() {
                            return projection(reference::add_forward(args.shape, in[4], in[5]), in[1]);
                          },
                      .derivatives = {{4, 2}, {5, 3}}},
+
+      Entry<DropoutArgs>{
+          .codelet = dropout,  // x, y
+          .elements = {f32, f32},
+          .shapes = dropout_shapes(),
+          .inputs = [](const DropoutArgs& args, Random& random) -> Arguments {
+            return {random.uniform(std::size_t(args.shape.batch) * std::size_t(args.shape.features)), {}};
+          },
+          .expected = [](const DropoutArgs& args, const Arguments& in) -> std::vector<Results> {
+            return {{}, reference::dropout(args, in[0])};
+          }},
 
       Entry<ReluArgs>{.codelet = relu_forward,  // x, y
                       .elements = {f32, f32},

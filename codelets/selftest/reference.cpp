@@ -1,6 +1,7 @@
 #include "codelets/selftest/reference_parts.h"
 
 #include <algorithm>
+#include <array>
 #include <cfloat>
 #include <cmath>
 #include <stdexcept>
@@ -13,6 +14,7 @@ template <class Visit>
 void for_each_product(const Conv2dShape& s, Visit visit) {
   const auto rows = window_starts(s.height, s.padding, s.kernel, s.stride);
   const auto columns = window_starts(s.width, s.padding, s.kernel, s.stride);
+  const std::int64_t ins = s.in_channels / s.groups, outs = s.out_channels / s.groups;  // of a group
   std::size_t y = 0;
   for (std::int64_t n = 0; n < s.batch; ++n)
     for (std::int64_t top : rows)
@@ -22,9 +24,9 @@ void for_each_product(const Conv2dShape& s, Visit visit) {
             for (std::int64_t kw = 0; kw < s.kernel; ++kw) {
               const std::int64_t h = top + kh, w = left + kw;
               if (h < 0 || h >= s.height || w < 0 || w >= s.width) continue;
-              for (std::int64_t ic = 0; ic < s.in_channels; ++ic)
-                visit(size(((n * s.height + h) * s.width + w) * s.in_channels + ic),
-                      size(((oc * s.kernel + kh) * s.kernel + kw) * s.in_channels + ic), y);
+              for (std::int64_t ic = 0; ic < ins; ++ic)
+                visit(size(((n * s.height + h) * s.width + w) * s.in_channels + oc / outs * ins + ic),
+                      size(((oc * s.kernel + kh) * s.kernel + kw) * ins + ic), y);
             }
 }
 
@@ -38,10 +40,12 @@ void for_each_product(const DenseShape& s, Visit visit) {
 
 std::size_t weights(const DenseShape& s) { return size(s.inputs) * size(s.outputs); }
 std::size_t weights(const Conv2dShape& s) {
-  return size(s.out_channels) * size(s.kernel) * size(s.kernel) * size(s.in_channels);
+  return size(s.out_channels) * size(s.kernel) * size(s.kernel) * size(s.in_channels / s.groups);
 }
 std::size_t units(const DenseShape& s) { return size(s.outputs); }
 std::size_t units(const Conv2dShape& s) { return size(s.out_channels); }
+bool has_bias(const DenseShape&) { return true; }
+bool has_bias(const Conv2dShape& s) { return s.bias; }
 std::size_t outputs(const DenseShape& s) { return size(s.batch) * size(s.outputs); }
 std::size_t outputs(const Conv2dShape& s) {
   return size(s.batch) * window_starts(s.height, s.padding, s.kernel, s.stride).size() *
@@ -52,7 +56,7 @@ template <class Shape>
 Results layer_forward(const Shape& s, const Values& x, const Values& params) {
   std::vector<Sum> y(outputs(s));
   for_each_product(s, [&](std::size_t xi, std::size_t wi, std::size_t yi) { y[yi].add_product(x[xi], params[wi]); });
-  for (std::size_t i = 0; i < y.size(); ++i) y[i].add(params[weights(s) + i % units(s)]);
+  for (std::size_t i = 0; has_bias(s) && i < y.size(); ++i) y[i].add(params[weights(s) + i % units(s)]);
   Results results = expected(y);
   if (s.relu) std::transform(results.begin(), results.end(), results.begin(), rectified);
   return results;
@@ -69,7 +73,7 @@ LayerGradient layer_backward(const Shape& s, const Values& x, const Values& para
     dparams[wi].add_product(x[xi], masked[yi]);
     if (!dx.empty()) dx[xi].add_product(params[wi], masked[yi]);
   });
-  for (std::size_t i = 0; i < masked.size(); ++i) dparams[weights(s) + i % units(s)].add(masked[i]);
+  for (std::size_t i = 0; has_bias(s) && i < masked.size(); ++i) dparams[weights(s) + i % units(s)].add(masked[i]);
   return {exactly(masked), expected(dparams), expected(dx)};
 }
 
@@ -94,11 +98,16 @@ void Sum::add_product(double a, double b) {
   products_ = true;
 }
 
+void Sum::add(Expected term) {
+  add(term.value);
+  carried_ += term.tolerance;
+}
+
 Expected Sum::expected() const {
   if (terms_ == 0) return {0};
   const double relative = accumulated(terms_ - 1 + products_) * kRoundoff;
   if (relative * terms_ > 1) throw std::logic_error("a sum too long for its tolerance to notice a missing term");
-  return {value_, relative * magnitude_};
+  return {value_, relative * (magnitude_ + carried_) + carried_};
 }
 
 // The tolerance stays as it is, for the rectifier does not move two numbers apart.
@@ -115,9 +124,72 @@ Results gather_images(const GatherBatchArgs& args, const Values& images) {
   return x;
 }
 
-Results gather_labels(const GatherBatchArgs& args, const Values& labels) {
+Results gather_patches(const GatherPatchesArgs& args, const Values& scene, const Values& places) {
+  const auto [batch, height, width, channels] = args.shape;
+  // The scene beside its mirror image, again and again.
+  const auto fold = [](std::int32_t at, std::int32_t size) {
+    at = (at % (2 * size) + 2 * size) % (2 * size);
+    return at < size ? at : 2 * size - 1 - at;
+  };
+  Results x;
+  for (std::int32_t n = 0; n < batch; ++n) {
+    const auto place = static_cast<std::int32_t>(places[args.indices[n]]);
+    for (std::int32_t h = 0; h < height; ++h)
+      for (std::int32_t w = 0; w < width; ++w)
+        for (std::int32_t c = 0; c < channels; ++c) {
+          const std::int32_t row = fold(place / args.columns + h - height / 2, args.rows);
+          const std::int32_t column = fold(place % args.columns + w - width / 2, args.columns);
+          x.push_back({scene[(size(row) * size(args.columns) + size(column)) * size(channels) + size(c)]});
+        }
+  }
+  return x;
+}
+
+// Step by step, with an image for each.
+Results preprocess(const PreprocessArgs& args, const Values& raw, const Values& normalization) {
+  const auto [batch, height, width, channels, crop, flip, cutout] = args.shape;
+  Results x;
+  for (std::int32_t n = 0; n < batch; ++n) {
+    const auto drawn = philox({args.indices[n], args.epoch, 0, 1},
+                              {static_cast<std::uint32_t>(args.seed), static_cast<std::uint32_t>(args.seed >> 32)});
+    const auto below = [&drawn](std::size_t word, std::int32_t bound) {
+      return static_cast<std::int32_t>(drawn[word] * 0x1p-32 * bound);
+    };
+    const auto at = [width = width, channels = channels](std::int32_t h, std::int32_t w, std::int32_t c) {
+      return (size(h) * size(width) + size(w)) * size(channels) + size(c);
+    };
+    const Values image(raw.begin() + n * height * width * channels, raw.begin() + (n + 1) * height * width * channels);
+    Values cropped(image.size()), flipped(image.size());
+    Results normalized(image.size());
+    for (std::int32_t h = 0; h < height; ++h)
+      for (std::int32_t w = 0; w < width; ++w)
+        for (std::int32_t c = 0; c < channels; ++c) {
+          const std::int32_t row = h + below(0, 2 * crop + 1) - crop, column = w + below(1, 2 * crop + 1) - crop;
+          const bool inside = row >= 0 && row < height && column >= 0 && column < width;
+          cropped[at(h, w, c)] = inside ? image[at(row, column, c)] : 0;
+        }
+    for (std::int32_t h = 0; h < height; ++h)
+      for (std::int32_t w = 0; w < width; ++w)
+        for (std::int32_t c = 0; c < channels; ++c) {
+          const bool mirror = flip != 0 && drawn[0] % 2 == 1;
+          flipped[at(h, w, c)] = cropped[at(h, mirror ? width - 1 - w : w, c)];
+          const double mean = normalization[size(c)], factor = normalization[size(channels + c)];
+          const double value = (flipped[at(h, w, c)] - mean) * factor;
+          // Two roundings.
+          normalized[at(h, w, c)] = {value, 2 * kRoundoff * std::abs(value)};
+        }
+    const std::int32_t middle = below(2, height), centre = below(3, width);
+    for (std::int32_t h = std::max(0, middle - cutout / 2); h < std::min(height, middle - cutout / 2 + cutout); ++h)
+      for (std::int32_t w = std::max(0, centre - cutout / 2); w < std::min(width, centre - cutout / 2 + cutout); ++w)
+        for (std::int32_t c = 0; c < channels; ++c) normalized[at(h, w, c)] = {0};
+    x.insert(x.end(), normalized.begin(), normalized.end());
+  }
+  return x;
+}
+
+Results gather_labels(std::int32_t batch, const std::uint32_t* indices, const Values& labels) {
   Results y;
-  for (std::int32_t n = 0; n < args.shape.batch; ++n) y.push_back({labels[args.indices[n]]});
+  for (std::int32_t n = 0; n < batch; ++n) y.push_back({labels[indices[n]]});
   return y;
 }
 
@@ -126,7 +198,7 @@ std::size_t inputs(const Conv2dShape& s) {
   return size(s.batch) * size(s.height) * size(s.width) * size(s.in_channels);
 }
 std::size_t parameters(const DenseShape& s) { return weights(s) + units(s); }
-std::size_t parameters(const Conv2dShape& s) { return weights(s) + units(s); }
+std::size_t parameters(const Conv2dShape& s) { return weights(s) + (s.bias ? units(s) : 0); }
 
 Results forward(const DenseShape& s, const Values& x, const Values& params) { return layer_forward(s, x, params); }
 Results forward(const Conv2dShape& s, const Values& x, const Values& params) { return layer_forward(s, x, params); }
@@ -151,6 +223,33 @@ Results add_forward(const AddShape& s, const Values& a, const Values& b) {
 
 Results add_backward(const AddShape& s, const Values& y, const Values& dy) {
   return s.relu ? relu_backward(y, dy) : exactly(dy);
+}
+
+// A round multiplies two of the words, and crosses the halves of their products.
+std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
+  for (std::uint64_t round = 0; round < 10; ++round) {
+    const std::uint64_t left = std::uint64_t{3528531795} * counter[0], right = std::uint64_t{3449720151} * counter[2];
+    const auto key0 = static_cast<std::uint32_t>(key[0] + round * 2654435769);  // the golden ratio
+    const auto key1 = static_cast<std::uint32_t>(key[1] + round * 3144134277);  // sqrt(3) - 1
+    counter = {static_cast<std::uint32_t>(right / (std::uint64_t{1} << 32)) ^ counter[1] ^ key0,
+               static_cast<std::uint32_t>(right % (std::uint64_t{1} << 32)),
+               static_cast<std::uint32_t>(left / (std::uint64_t{1} << 32)) ^ counter[3] ^ key1,
+               static_cast<std::uint32_t>(left % (std::uint64_t{1} << 32))};
+  }
+  return counter;
+}
+
+Results dropout(const DropoutArgs& args, const Values& x) {
+  const auto word = [](std::uint64_t n) { return static_cast<std::uint32_t>(n); };
+  const Expected scale = Expected{1} / (Expected{1} - Expected{args.probability});
+  Results y;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const auto random = philox({word(i / 4), args.layer, word(args.minibatch), word(args.minibatch >> 32)},
+                               {word(args.seed), word(args.seed >> 32)});
+    const bool kept = random[i % 4] >= std::floor(args.probability * 0x1p32);
+    y.push_back(Expected{x[i]} * (kept ? scale : Expected{0}));
+  }
+  return y;
 }
 
 Results relu_forward(const Values& x) {

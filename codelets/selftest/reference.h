@@ -10,14 +10,20 @@
 #include "codelets/apply_adam.h"
 #include "codelets/apply_gradient.h"
 #include "codelets/avg_pool.h"
+#include "codelets/batch_norm.h"
 #include "codelets/clip_gradient.h"
 #include "codelets/conv2d.h"
 #include "codelets/dense.h"
+#include "codelets/dropout.h"
 #include "codelets/gather_batch.h"
+#include "codelets/gather_patches.h"
 #include "codelets/max_pool.h"
+#include "codelets/preprocess.h"
 #include "codelets/softmax_cross_entropy.h"
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace prorata::reference {
@@ -45,12 +51,14 @@ class Sum {
  public:
   void add(double term);
   void add_product(double a, double b);
+  void add(Expected term);  // that is itself off by up to its tolerance
   // Throws std::logic_error where the sum is so long that the tolerance exceeds an average term: use smaller shapes.
   Expected expected() const;
 
  private:
   double value_ = 0;
   double magnitude_ = 0;
+  double carried_ = 0;  // tolerances of the terms
   double terms_ = 0;
   bool products_ = false;
 };
@@ -61,7 +69,9 @@ Results exactly(const Values& values);
 Expected rectified(Expected v);
 
 Results gather_images(const GatherBatchArgs& args, const Values& images);
-Results gather_labels(const GatherBatchArgs& args, const Values& labels);
+Results gather_patches(const GatherPatchesArgs& args, const Values& scene, const Values& places);
+Results preprocess(const PreprocessArgs& args, const Values& raw, const Values& normalization);
+Results gather_labels(std::int32_t batch, const std::uint32_t* indices, const Values& labels);
 
 // Layers with parameters. `backward` takes the gradient dy of the output y; its result dy is masked by relu. Without
 // params (empty) there is no dx.
@@ -87,8 +97,25 @@ Results max_pool_backward(const MaxPoolShape& s, const Values& argmax, const Val
 Results avg_pool_forward(const AvgPoolShape& s, const Values& x);
 Results avg_pool_backward(const AvgPoolShape& s, const Values& dy);
 
+// The gradient takes the statistics, the output y and its gradient dy. Without params (empty) there is no dx.
+struct Normalized {
+  Results y, statistics;
+};
+struct NormalizedGradient {
+  Results dparams, dx;
+};
+Normalized batch_norm_forward(const BatchNormArgs& args, const Values& x, const Values& params);
+Results batch_norm_inference(const BatchNormArgs& args, const Values& x, const Values& params, const Values& running);
+NormalizedGradient batch_norm_backward(const BatchNormArgs& args, const Values& x, const Values& params,
+                                       const Values& statistics, const Values& y, const Values& dy);
+Results update_running_statistics(const RunningStatisticsArgs& args, const Values& running, const Values& statistics);
+
 Results add_forward(const AddShape& s, const Values& a, const Values& b);
 Results add_backward(const AddShape& s, const Values& y, const Values& dy);  // for a and for b
+
+// Philox4x32-10.
+std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key);
+Results dropout(const DropoutArgs& args, const Values& x);
 
 Results relu_forward(const Values& x);
 Results relu_backward(const Values& y, const Values& dy);

@@ -6,11 +6,15 @@
 #include "codelets/apply_adam.h"
 #include "codelets/apply_gradient.h"
 #include "codelets/avg_pool.h"
+#include "codelets/batch_norm.h"
 #include "codelets/clip_gradient.h"
 #include "codelets/conv2d.h"
 #include "codelets/dense.h"
+#include "codelets/dropout.h"
 #include "codelets/gather_batch.h"
+#include "codelets/gather_patches.h"
 #include "codelets/max_pool.h"
+#include "codelets/preprocess.h"
 #include "codelets/relu.h"
 #include "codelets/snapshot.h"
 #include "codelets/softmax_cross_entropy.h"
@@ -37,6 +41,25 @@ inline std::vector<GatherBatchArgs> gather_batch_shapes() {
           {{3, 7}, kIndices.data() + 1, scale},
           {{5, 784}, kIndices.data() + 9, scale},
           {{128, 33}, kIndices.data(), scale}};
+}
+
+// Windows that lie inside, reach over an edge, and cover the whole scene and more.
+inline std::vector<GatherPatchesArgs> gather_patches_shapes() {
+  return {{{1, 1, 1, 1}, kIndices.data(), 4, 5},
+          {{3, 3, 5, 2}, kIndices.data() + 1, 4, 5},
+          {{7, 4, 2, 9}, kIndices.data() + 9, 6, 3},
+          {{5, 7, 3, 3}, kIndices.data() + 2, 3, 2},
+          {{128, 5, 5, 11}, kIndices.data(), 5, 7}};
+}
+
+// Each step alone, all together, none, and windows as large as the image.
+inline std::vector<PreprocessArgs> preprocess_shapes() {
+  constexpr std::uint64_t seed = 0xfedcba9876543210;
+  return {{{1, 1, 1, 1, 0, 0, 0}, kIndices.data(), 1, 1},   {{7, 4, 5, 3, 0, 0, 0}, kIndices.data(), seed, 1},
+          {{33, 5, 4, 2, 2, 0, 0}, kIndices.data(), 1, 2},  {{33, 4, 5, 1, 0, 1, 0}, kIndices.data(), seed, 0},
+          {{33, 6, 7, 3, 0, 0, 3}, kIndices.data(), 2, 1},  {{5, 3, 4, 2, 0, 0, 20}, kIndices.data(), 3, 1},
+          {{128, 8, 9, 3, 4, 1, 4}, kIndices.data(), 1, 7}, {{9, 32, 32, 3, 4, 1, 16}, kIndices.data() + 5, seed, 3},
+          {{3, 2, 2, 200, 5, 1, 1}, kIndices.data(), 4, 1}};
 }
 
 inline std::vector<DenseArgs> dense_shapes() {
@@ -80,15 +103,27 @@ inline std::vector<Conv2dArgs> conv2d_shapes() {
     shapes.push_back({{5, 28, 28, 1, 6, 5, 1, 2, relu}});  // LeNet-5
     shapes.push_back({{3, 14, 14, 6, 16, 5, 1, 0, relu}});
     shapes.push_back({{200, 6, 5, 2, 3, 3, 1, 1, relu}});
+    shapes.push_back({{2, 6, 7, 5, 4, 3, 1, 1, relu, 1, 0}});
   }
+  // In groups of one channel and of several, with more channels behind than before and with fewer.
+  constexpr std::array kGroups{std::array{2, 2, 2},   std::array{8, 8, 8},   std::array{17, 17, 17},
+                               std::array{4, 12, 4},  std::array{6, 6, 2},   std::array{9, 6, 3},
+                               std::array{8, 24, 2},  std::array{32, 32, 4}, std::array{64, 64, 64},
+                               std::array{40, 24, 8}, std::array{24, 24, 3}};
+  for (auto [in, out, groups] : kGroups)
+    for (auto [kernel, stride, padding] : {std::array{1, 1, 0}, {3, 1, 1}, {3, 2, 1}, {5, 2, 0}, {2, 3, 1}})
+      for (std::int32_t bias : {0, 1}) {
+        shapes.push_back({{1 + turn % 3, 7, 5, in, out, kernel, stride, padding, turn / 3 % 2, groups, bias}});
+        ++turn;
+      }
+  shapes.push_back({{3, 20, 21, 16, 16, 3, 1, 1, 1, 16, 0}});
   return shapes;
 }
 
 inline std::vector<Conv2dArgs> conv2d_gradient_shapes() {
-  return {{{1, 1, 1, 1, 1, 1, 1, 0, 1}},
-          {{2, 4, 5, 2, 3, 3, 1, 1, 1}},
-          {{1, 5, 4, 3, 2, 3, 2, 0, 0}},
-          {{1, 6, 7, 1, 4, 5, 3, 4, 1}}};
+  return {{{1, 1, 1, 1, 1, 1, 1, 0, 1}},      {{2, 4, 5, 2, 3, 3, 1, 1, 1}},       {{1, 5, 4, 3, 2, 3, 2, 0, 0}},
+          {{1, 6, 7, 1, 4, 5, 3, 4, 1}},      {{2, 4, 3, 2, 3, 3, 1, 1, 1, 1, 0}}, {{2, 4, 5, 4, 4, 3, 1, 1, 1, 4, 0}},
+          {{1, 5, 4, 4, 6, 3, 2, 0, 0, 2, 1}}};
 }
 
 inline std::vector<MaxPoolArgs> max_pool_shapes() {
@@ -121,6 +156,34 @@ inline std::vector<AvgPoolArgs> avg_pool_gradient_shapes() {
   return {{{1, 2, 2, 1, 2, 2, 2}}, {{2, 5, 7, 3, 2, 2, 2}}, {{2, 5, 6, 2, 3, 2, 1}}, {{1, 4, 5, 2, 4, 5, 1}}};
 }
 
+// Lots of rows of the loops' size and one more, a row longer than a lot, parts of unequal size; a single value.
+inline std::vector<BatchNormArgs> batch_norm_shapes() {
+  std::vector<BatchNormArgs> shapes;
+  for (std::int32_t relu : {0, 1}) {
+    for (auto [batch, pixels, channels] : {std::array{1, 1, 1},
+                                           {1, 1, 5},
+                                           {2, 1, 7},
+                                           {3, 1, 33},
+                                           {1, 49, 3},
+                                           {5, 14, 6},
+                                           {64, 1, 64},
+                                           {7, 35, 16},
+                                           {3, 100, 24},
+                                           {2, 3, 5000}})
+      shapes.push_back({{batch, pixels, channels, relu}, 1e-5f});
+    shapes.push_back({{4, 128, 8, relu}, 1e-3f});
+    shapes.push_back({{1, 513, 8, relu}, 1.0f});
+    shapes.push_back({{10, 420, 2, relu}, 1e-5f});
+  }
+  return shapes;
+}
+inline std::vector<BatchNormArgs> batch_norm_gradient_shapes() {
+  return {{{2, 1, 1, 0}, 1e-2f}, {{3, 4, 2, 0}, 1e-5f}, {{2, 3, 3, 1}, 1e-5f}, {{4, 1, 2, 1}, 1e-1f}};
+}
+inline std::vector<RunningStatisticsArgs> running_statistics_shapes() {
+  return {{{1}, 0.1f}, {{7}, 0.1f}, {{64}, 0}, {{64}, 1}, {{513}, 0.01f}};
+}
+
 inline std::vector<AddArgs> add_shapes() {
   std::vector<AddArgs> shapes;
   for (std::int32_t relu : {0, 1})
@@ -129,6 +192,13 @@ inline std::vector<AddArgs> add_shapes() {
   return shapes;
 }
 inline std::vector<AddArgs> add_gradient_shapes() { return {{{1, 1, 0}}, {{3, 7, 0}}, {{3, 7, 1}}}; }
+
+inline std::vector<DropoutArgs> dropout_shapes() {
+  constexpr std::uint64_t kAll = ~std::uint64_t{0};
+  return {{{1, 1}, 0.5f, 1, 0, 0},    {{1, 3}, 0.2f, 1, 1, 0},          {{3, 7}, 0, 7, 1, 2},
+          {{64, 101}, 0.5f, 1, 9, 1}, {{5, 784}, 0.25f, kAll, kAll, 1}, {{1000, 3}, 0.9f, 1ull << 32, 1ull << 33, 5},
+          {{2, 64}, 0.999f, 2, 3, 4}, {{1, 65}, 0.1f, 3, 2, 1}};
+}
 
 inline std::vector<ReluArgs> relu_shapes() { return {{{1, 1}}, {{3, 7}}, {{64, 101}}, {{1000, 3}}}; }
 inline std::vector<ReluArgs> relu_gradient_shapes() { return {{{1, 1}}, {{3, 7}}}; }

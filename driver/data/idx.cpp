@@ -12,7 +12,7 @@
 namespace prorata {
 namespace {
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 34;
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 48;
 constexpr std::size_t kChunk = std::size_t{1} << 20;
 
 class Input {
@@ -46,6 +46,10 @@ class Input {
     if (read(b, 4) != 4) fail_here("the file ends where " + what + " is expected");
     return std::uint32_t{b[0]} << 24 | std::uint32_t{b[1]} << 16 | std::uint32_t{b[2]} << 8 | b[3];
   }
+
+  // Whether the bytes lie in the file as they are read.
+  bool plain() const { return gzdirect(stream_.get()) == 1 && std::filesystem::is_regular_file(name_); }
+  std::uint64_t offset() const { return offset_; }
 
  private:
   struct Close {
@@ -81,19 +85,31 @@ IdxArray read_idx(const std::filesystem::path& file, std::size_t dimensions) {
     size *= array.dimensions[d];
   }
 
-  // Memory grows with what is really there, not with what a damaged header claims.
-  while (array.values.size() < size) {
-    const std::size_t have = array.values.size();
-    const std::size_t want = std::min<std::uint64_t>(kChunk, size - have);
-    array.values.resize(have + want);
-    const std::size_t got = in.read(array.values.data() + have, want);
-    array.values.resize(have + got);
-    if (got < want)
+  const auto check_end = [&](std::uint64_t bytes) {
+    if (bytes < size)
       in.fail_here("the file is truncated: its header announces " + std::to_string(size) + " bytes of data, but " +
-                   std::to_string(array.values.size()) + " are there");
+                   std::to_string(bytes) + " are there");
+    if (bytes > size)
+      in.fail_here("there is more data than the " + std::to_string(size) + " bytes that the header announces");
+  };
+  if (in.plain()) {
+    check_end(std::filesystem::file_size(file) - in.offset());
+    array.values = Elements::mapped(file, in.offset(), ElementType::uint8, size);
+    return array;
   }
-  if (char more; in.read(&more, 1) != 0)
-    in.fail_here("there is more data than the " + std::to_string(size) + " bytes that the header announces");
+  // Memory grows with what is really there, not with what a damaged header claims.
+  std::vector<std::uint8_t> values;
+  while (values.size() < size) {
+    const std::size_t have = values.size();
+    const std::size_t want = std::min<std::uint64_t>(kChunk, size - have);
+    values.resize(have + want);
+    const std::size_t got = in.read(values.data() + have, want);
+    values.resize(have + got);
+    if (got < want) break;
+  }
+  char more;
+  check_end(values.size() + in.read(&more, 1));
+  array.values = std::move(values);
   return array;
 }
 

@@ -4,6 +4,8 @@
 // each dimension in four bytes, then the elements, the last dimension fastest.
 #pragma once
 
+#include "driver/data/elements.h"
+
 #include <cstdint>
 #include <filesystem>
 #include <vector>
@@ -12,7 +14,7 @@ namespace prorata {
 
 struct IdxArray {
   std::vector<std::uint32_t> dimensions;
-  std::vector<std::uint8_t> values;
+  Elements values;  // mapped where the file is not compressed
 };
 
 // Reads unsigned bytes in `dimensions` dimensions. InputError names file, offset in the (uncompressed) data and

@@ -76,6 +76,24 @@ double rate(double count, double seconds) { return seconds > 0 ? count / seconds
 // JSON has no not-a-number.
 Json number(double v) { return std::isfinite(v) ? Json(v) : Json(nullptr); }
 
+// `samples`, `wall_seconds`: of the run.
+Json json_of(const WorkerSummary& w, std::uint64_t samples, double wall_seconds) {
+  return {{"id", w.id},
+          {"name", w.name},
+          {"kind", w.kind},
+          {"memory_node", w.memory_node},
+          {"minibatches", w.minibatches},
+          {"samples", w.samples},
+          {"share", rate(static_cast<double>(w.samples), static_cast<double>(samples))},
+          {"expected_samples_per_second",
+           w.expected_samples_per_second > 0 ? Json(w.expected_samples_per_second) : Json(nullptr)},
+          {"measured_samples_per_second", rate(static_cast<double>(w.samples), w.minibatch_seconds)},
+          {"busy_seconds", w.kind == "cpu" ? Json(w.busy_seconds) : Json(nullptr)},  // else not measured
+          {"idle_seconds", w.kind == "cpu" ? Json(std::max(0.0, wall_seconds - w.busy_seconds)) : Json(nullptr)},
+          {"slowdown", w.slowdown},
+          {"staleness", w.staleness.json()}};
+}
+
 }  // namespace
 
 Json Summary::json() const {
@@ -85,6 +103,14 @@ Json Summary::json() const {
                {"parameters", parameters},
                {"dataset", dataset},
                {"seed", seed},
+               {"preprocessing",
+                {{"normalize", preprocessing.normalize},
+                 {"random_crop", preprocessing.random_crop},
+                 {"horizontal_flip", preprocessing.horizontal_flip},
+                 {"cutout", preprocessing.cutout}}},
+               {"train_per_class", train_per_class ? Json(*train_per_class) : Json(nullptr)},
+               {"split_seed", split_seed ? Json(*split_seed) : Json(nullptr)},
+               {"init", init ? Json(*init) : Json(nullptr)},
                {"epochs", epochs},
                {"epochs_wanted", epochs_wanted},
                {"stopped_by", stopped_by.empty() ? Json(nullptr) : Json(stopped_by)},
@@ -122,23 +148,7 @@ Json Summary::json() const {
                {"tf32", tf32},
                {"emulated", std::any_of(workers.begin(), workers.end(), [](auto& w) { return w.slowdown > 1; })}};
   Json& list = root["workers"] = Json::array();
-  for (const WorkerSummary& w : workers) {
-    list.push_back(
-        {{"id", w.id},
-         {"name", w.name},
-         {"kind", w.kind},
-         {"memory_node", w.memory_node},
-         {"minibatches", w.minibatches},
-         {"samples", w.samples},
-         {"share", rate(static_cast<double>(w.samples), static_cast<double>(samples))},
-         {"expected_samples_per_second",
-          w.expected_samples_per_second > 0 ? Json(w.expected_samples_per_second) : Json(nullptr)},
-         {"measured_samples_per_second", rate(static_cast<double>(w.samples), w.minibatch_seconds)},
-         {"busy_seconds", w.kind == "cpu" ? Json(w.busy_seconds) : Json(nullptr)},  // else not measured
-         {"idle_seconds", w.kind == "cpu" ? Json(std::max(0.0, wall_seconds - w.busy_seconds)) : Json(nullptr)},
-         {"slowdown", w.slowdown},
-         {"staleness", w.staleness.json()}});
-  }
+  for (const WorkerSummary& w : workers) list.push_back(json_of(w, samples, wall_seconds));
   root["staleness"] = staleness().json();
   Json& dealt = root["rounds"] = Json::array();
   for (const Round& r : rounds)
@@ -150,6 +160,75 @@ Json Summary::json() const {
   root["starpu_version"] = starpu_version();
   root["host"] = host_json();
   return root;
+}
+
+nlohmann::json Summary::counts() const {
+  nlohmann::json root = {{"init", init ? nlohmann::json(*init) : nlohmann::json(nullptr)},
+                         {"epochs", epochs},
+                         {"minibatches", minibatches},
+                         {"samples", samples},
+                         {"wall_seconds", wall_seconds},
+                         {"train_loss", train_loss},
+                         {"tested", tested},
+                         {"test_loss", test_loss},
+                         {"test_accuracy", test_accuracy},
+                         {"workers", nlohmann::json::array()},
+                         {"rounds", nlohmann::json::array()},
+                         {"transfers", nlohmann::json::array()}};
+  for (const WorkerSummary& w : workers)
+    root["workers"].push_back({{"id", w.id},
+                               {"name", w.name},
+                               {"kind", w.kind},
+                               {"memory_node", w.memory_node},
+                               {"minibatches", w.minibatches},
+                               {"samples", w.samples},
+                               {"minibatch_seconds", w.minibatch_seconds},
+                               {"busy_seconds", w.busy_seconds},
+                               {"slowdown", w.slowdown},
+                               {"staleness", w.staleness}});
+  for (const Round& r : rounds) root["rounds"].push_back({r.shares, r.expected_seconds, r.measured_seconds});
+  for (const Traffic& t : transfers) root["transfers"].push_back({t.from, t.to, t.bytes, t.transfers});
+  return root;
+}
+
+void Summary::go_on_from(const nlohmann::json& counts) {
+  const auto real = [](const nlohmann::json& v) { return v.is_null() ? std::nan("") : v.get<double>(); };
+  if (const nlohmann::json& from = counts.at("init"); !from.is_null()) init = from.get<std::string>();
+  counts.at("epochs").get_to(epochs);
+  counts.at("minibatches").get_to(minibatches);
+  counts.at("samples").get_to(samples);
+  counts.at("wall_seconds").get_to(wall_seconds);
+  counts.at("tested").get_to(tested);
+  train_loss = real(counts.at("train_loss"));
+  test_loss = real(counts.at("test_loss"));
+  test_accuracy = real(counts.at("test_accuracy"));
+  for (const nlohmann::json& before : counts.at("workers")) {
+    WorkerSummary w;
+    before.at("id").get_to(w.id);
+    before.at("name").get_to(w.name);
+    before.at("kind").get_to(w.kind);
+    before.at("memory_node").get_to(w.memory_node);
+    before.at("minibatches").get_to(w.minibatches);
+    before.at("samples").get_to(w.samples);
+    before.at("minibatch_seconds").get_to(w.minibatch_seconds);
+    before.at("busy_seconds").get_to(w.busy_seconds);
+    before.at("slowdown").get_to(w.slowdown);
+    before.at("staleness").get_to(w.staleness);
+    const auto same = std::find_if(workers.begin(), workers.end(),
+                                   [&](const WorkerSummary& now) { return now.id == w.id && now.name == w.name; });
+    if (same == workers.end()) {
+      w.here = false;
+      workers.push_back(std::move(w));
+    } else {
+      w.slowdown = same->slowdown;
+      *same = std::move(w);
+    }
+  }
+  for (const nlohmann::json& r : counts.at("rounds"))
+    rounds.push_back({r.at(0).get<std::vector<std::int64_t>>(), real(r.at(1)), real(r.at(2)), {}, false});
+  for (const nlohmann::json& t : counts.at("transfers"))
+    transfers.push_back(
+        {t.at(0).get<int>(), t.at(1).get<int>(), t.at(2).get<std::uint64_t>(), t.at(3).get<std::uint64_t>()});
 }
 
 // By the shares of the last round.

@@ -26,6 +26,8 @@ class StalenessHistogram {
   std::uint64_t max() const { return counts_.empty() ? 0 : counts_.size() - 1; }
   nlohmann::ordered_json json() const;
 
+  NLOHMANN_DEFINE_TYPE_INTRUSIVE(StalenessHistogram, counts_)
+
  private:
   std::vector<std::uint64_t> counts_;  // the last one is not 0
 };
@@ -41,12 +43,17 @@ struct WorkerSummary {
   double expected_samples_per_second = 0;  // of the scheduler at the end; 0: not known
   double busy_seconds = 0;                 // in kernels
   double slowdown = 1;
+  bool here = true;  // false: it worked for an earlier part of the run
   StalenessHistogram staleness;
 };
 
 struct Summary {
   std::string model, dataset, balance, share, consistency, scheduler;
   std::uint64_t seed = 0;
+  Preprocessing preprocessing;
+  std::optional<double> train_per_class;  // of a scene, as is the next
+  std::optional<std::uint64_t> split_seed;
+  std::optional<std::string> init;  // the parameters that it started from; none: random ones
   int epochs_wanted = 0;
   int epochs = 0;  // completed
   int batch = 0;
@@ -74,6 +81,11 @@ struct Summary {
   StalenessHistogram staleness() const;
   nlohmann::ordered_json json() const;
   std::string text() const;  // some lines for a person
+
+  // What a run has counted so far, to be kept in a checkpoint and to be gone on from. A worker that is not here today
+  // keeps its figures, behind those that are. nlohmann::json::exception where it is no such thing.
+  nlohmann::json counts() const;
+  void go_on_from(const nlohmann::json& counts);
 
  private:
   std::string transfers_text() const;

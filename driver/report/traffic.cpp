@@ -2,6 +2,8 @@
 
 #include <starpu.h>
 
+#include <algorithm>
+
 namespace prorata {
 
 std::vector<Traffic> take_traffic() {
@@ -16,13 +18,14 @@ std::vector<Traffic> take_traffic() {
 }
 
 void add_traffic(std::vector<Traffic>& sum, const std::vector<Traffic>& more) {
-  if (sum.empty()) {
-    sum = more;
-    return;
-  }
-  for (std::size_t i = 0; i < sum.size(); ++i) {
-    sum[i].bytes += more[i].bytes;
-    sum[i].transfers += more[i].transfers;
+  for (const Traffic& t : more) {
+    const auto same = std::find_if(sum.begin(), sum.end(), [&](auto& s) { return s.from == t.from && s.to == t.to; });
+    if (same == sum.end()) {
+      sum.push_back(t);
+    } else {
+      same->bytes += t.bytes;
+      same->transfers += t.transfers;
+    }
   }
 }
 

@@ -16,7 +16,7 @@ struct Traffic {
 // copies between, none where there is main memory only. StarPU must be running, and no task in flight.
 std::vector<Traffic> take_traffic();
 
-// Adds the counts of `more` to those of `sum`, which is empty or of the same pairs.
+// Adds the counts of `more` to those of `sum`, pair by pair.
 void add_traffic(std::vector<Traffic>& sum, const std::vector<Traffic>& more);
 
 }  // namespace prorata

@@ -32,7 +32,31 @@ TEST_F(Program, SaysWhatIsWrongWithANetworkFile) {
       {head + "[[layer]]\ntype = \"max_pool\"\nwindow = 16\n" + dense, {":6", "window"}},
       {head + "[[layer]]\nname = \"a\"\ntype = \"relu\"\n[[layer]]\nname = \"a\"\ntype = \"dense\"\nunits = 3\n",
        {"'a'"}},
-      {head + "[[layer]]\ntype = \"dense\"\nunits = 4\n", {"4", "classes"}}};
+      {head + "[[layer]]\ntype = \"dense\"\nunits = 4\n", {"4", "classes"}},
+      {head + "[[layer]]\ntype = \"relu\"\n[[layer]]\ntype = \"dense\"\nunits = 3\ninput = \"b\"\n",
+       {":9", "'b'", "\"input\""}},
+      {head + "[[layer]]\ntype = \"relu\"\ninput = \"1\"\n" + dense, {":6", "'1'", "earlier"}},
+      {head + "[[layer]]\ntype = \"relu\"\ninput = \"0\"\n" + dense, {":6", "'0'", "earlier"}},
+      {head + "[[layer]]\ntype = \"relu\"\ninputs = [\"0\", \"0\"]\n" + dense, {":6", "inputs"}},
+      {head + "[[layer]]\ntype = \"add\"\n" + dense, {":4", "inputs"}},
+      {head + dense + "[[layer]]\ntype = \"add\"\ninputs = [\"0\"]\n", {":9", "2 strings"}},
+      {head + "[[layer]]\ntype = \"relu\"\n" + dense + "[[layer]]\ntype = \"add\"\ninputs = [\"0\", \"1\"]\n",
+       {":9", "[6, 6, 1]", "[1, 1, 3]"}},
+      {head + "[[layer]]\ntype = \"relu\"\n[[layer]]\nname = \"alone\"\ntype = \"relu\"\n" + dense + "input = \"0\"\n",
+       {":6", "'alone'", "no other"}},
+      {head + "[[layer]]\ntype = \"avg_pool\"\nwindow = 7\n" + dense, {"does not fit"}},
+      {head + "[[layer]]\ntype = \"conv2d\"\nchannels = 2\nkernel = 1\n[[layer]]\ntype = \"flatten\"\n" +
+           "[[layer]]\ntype = \"max_pool\"\nwindow = 1\n" + dense,
+       {":10", "'1'", "flattened"}},
+      {head + "[[layer]]\ntype = \"conv2d\"\nchannels = 2\nkernel = 1\n[[layer]]\ntype = \"flatten\"\n" +
+           "[[layer]]\ntype = \"dense\"\nunits = 72\n[[layer]]\ntype = \"add\"\ninputs = [\"1\", \"2\"]\n" + dense,
+       {":13", "'1'", "'2'", "flatten"}},
+      {head + "[[layer]]\ntype = \"dropout\"\nprobability = 1\n" + dense, {":6", "probability"}},
+      {head + "[[layer]]\ntype = \"batch_norm\"\nmomentum = 2\n" + dense, {":6", "momentum"}},
+      {head + "[[layer]]\ntype = \"conv2d\"\nchannels = 2\nkernel = 1\nbias = 0\n" + dense, {":8", "bias", "true"}},
+      {head + "[[layer]]\ntype = \"conv2d\"\nchannels = 2\nkernel = 1\ngroups = 2\n" + dense,
+       {":4", "groups", "divide"}},
+      {head + "[[layer]]\ntype = \"relu\"\n", {"trained"}}};
   for (const auto& [text, words] : wrong) {
     write("bad.toml", text);
     std::vector<std::string> expected = words;
@@ -77,6 +101,8 @@ TEST_F(Program, TakesOursWhereNoPolicyIsNamedAndRefusesUnknownOnes) {
   ASSERT_EQ(train({"--epochs", "1"}, {{"STARPU_SCHED", ""}}).code, 0);
   EXPECT_EQ(summary()["scheduler"], "prorata");
   expect_refused(train({"--overwrite"}, {{"STARPU_SCHED", "proratta"}}), {"proratta", "prorata", "eager", "dmda"});
+  expect_refused(train({"--overwrite"}, {{"STARPU_SCHED", "other"}, {"STARPU_SCHED_LIB", "/nowhere/libother.so"}}),
+                 {"STARPU_SCHED='other'", "STARPU_SCHED_LIB", "1.4"});
   const Output help = train({}, {{"STARPU_SCHED", "help"}});
   EXPECT_EQ(help.code, 0);
   EXPECT_NE(help.out.find("prorata "), std::string::npos);

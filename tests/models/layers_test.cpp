@@ -1,4 +1,4 @@
-#include "models/layers.h"
+#include "models/graph.h"
 
 #include "tests/tiny_networks.h"
 
@@ -15,6 +15,23 @@ TEST(Layers, FusesReluIntoDenseAndConvolutionAndLeavesOutFlatten) {
   std::vector<std::string> names;
   for (const auto& op : operations) names.push_back(op->name());
   EXPECT_EQ(names, (std::vector<std::string>{"conv1", "2", "3", "conv2", "fc1", "fc2"}));
+}
+
+TEST(Layers, ReadTheValuesThatTheirInputsNameAndFuseAReluThatAloneReads) {
+  const auto operations = make_operations(test::residual());
+  struct Expected {
+    std::string name;
+    std::vector<std::size_t> reads;
+  };
+  // The stem has three readers, so its relu stays; those of conv1, add2, conv3 and conv4 are fused.
+  const std::vector<Expected> expected = {{"stem", {kNetworkInput}}, {"1", {0}},       {"conv1", {0}}, {"conv2", {0}},
+                                          {"add1", {2, 3}},          {"add2", {4, 1}}, {"conv3", {5}}, {"conv4", {5}},
+                                          {"add3", {6, 7}},          {"pool", {8}},    {"mean", {9}},  {"fc", {10}}};
+  ASSERT_EQ(operations.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(operations[i]->name(), expected[i].name);
+    EXPECT_EQ(operations[i]->reads(), expected[i].reads) << expected[i].name;
+  }
 }
 
 TEST(Layers, CountsParametersAsPyTorchDoes) {

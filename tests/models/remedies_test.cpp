@@ -30,12 +30,13 @@ std::vector<double> values_of(starpu_data_handle_t handle) {
 
 Samples six_samples() {
   Random random(5, 8);
-  Samples s;
+  std::vector<std::uint8_t> images;
+  std::vector<std::int32_t> labels;
   for (int i = 0; i < 6; ++i) {
-    s.labels.push_back(static_cast<std::uint8_t>(random.below(3)));
-    for (int f = 0; f < 16; ++f) s.images.push_back(static_cast<std::uint8_t>(random.below(256)));
+    labels.push_back(static_cast<std::int32_t>(random.below(3)));
+    for (int f = 0; f < 16; ++f) images.push_back(static_cast<std::uint8_t>(random.below(256)));
   }
-  return s;
+  return {std::move(images), std::move(labels)};
 }
 
 struct Trained {

@@ -4,11 +4,13 @@
 #include "driver/evaluation.h"
 #include "driver/trainer.h"
 #include "models/random.h"
+#include "tests/models/samples.h"
 #include "tests/starpu_fixture.h"
 #include "tests/tiny_networks.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -16,18 +18,9 @@
 namespace prorata {
 namespace {
 
+using test::copy_of;
+using test::random_samples;
 using test::WithStarpu;
-
-Samples random_samples(const NetworkSpec& spec, std::size_t count, std::uint64_t seed) {
-  Random random(seed, 99);
-  Samples s;
-  for (std::size_t i = 0; i < count; ++i) {
-    s.labels.push_back(static_cast<std::uint8_t>(random.below(static_cast<std::uint64_t>(spec.classes))));
-    for (std::int64_t f = 0; f < spec.input.size(); ++f)
-      s.images.push_back(static_cast<std::uint8_t>(random.below(256)));
-  }
-  return s;
-}
 
 Pass training_pass(const SampleHandles& handles, std::span<const std::uint32_t> order, UpdateStep step) {
   return {.kind = GroupKind::train,
@@ -44,15 +37,12 @@ void run(Trainer& trainer, const Pass& pass) {
       pass, [] { return false; }, [] {});
 }
 
-std::vector<float> copy_of(starpu_data_handle_t handle, std::size_t count) {
-  starpu_data_acquire(handle, STARPU_R);
-  const auto* data = reinterpret_cast<const float*>(starpu_vector_get_local_ptr(handle));
-  std::vector<float> values(data, data + count);
-  starpu_data_release(handle);
-  return values;
-}
+struct Differentiated {
+  NetworkSpec (*spec)();
+  std::size_t batch;
+};
 
-class GradientOfWholeNetwork : public WithStarpu, public ::testing::WithParamInterface<std::size_t> {};
+class GradientOfWholeNetwork : public WithStarpu, public ::testing::WithParamInterface<Differentiated> {};
 
 // For each block, the slope of the mean loss along the gradient's own direction and along random ones.
 //
@@ -60,18 +50,28 @@ class GradientOfWholeNetwork : public WithStarpu, public ::testing::WithParamInt
 // 5e-4; a longer step crosses kinks of relu and max_pool (at 3e-4 one of them already costs 2 %). The gradients here
 // are 0.3 to 1.5 long, so 1 % of the length is the tolerance; a wrong term is an error of order 1.
 TEST_P(GradientOfWholeNetwork, AgreesWithFiniteDifferences) {
-  const std::size_t batch = GetParam();
+  const std::size_t batch = GetParam().batch;
   start(1);
-  NetworkSpec spec = test::every_layer();
+  NetworkSpec spec = GetParam().spec();
   const Samples samples = random_samples(spec, batch, 5);
   Network network(spec, 3);
   const SampleHandles handles(samples);
   std::vector<std::uint32_t> order(batch);
   std::iota(order.begin(), order.end(), 0u);
   Trainer trainer(network, {static_cast<std::int32_t>(batch), 1});
-  const auto loss = [&] { return evaluate(trainer, samples, [] { return false; }).loss; };
+  // Of training, where a batch normalisation goes by the mini-batch.
+  const auto loss = [&] {
+    double sum = 0;
+    Pass pass = training_pass(handles, order, {.learning_rate = 0, .momentum = 0, .weight_decay = 0});
+    pass.record = [&sum](const MinibatchResult& m) {
+      sum += m.loss;
+      return true;
+    };
+    run(trainer, pass);
+    return sum / static_cast<double>(batch);
+  };
 
-  run(trainer, training_pass(handles, order, {.learning_rate = 0, .momentum = 0, .weight_decay = 0}));
+  loss();
   for (std::size_t i = 0; i < network.depth(); ++i) {
     ParameterBlock* block = network.parameters(i);
     if (!block) continue;
@@ -106,7 +106,47 @@ TEST_P(GradientOfWholeNetwork, AgreesWithFiniteDifferences) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Batches, GradientOfWholeNetwork, ::testing::Values(1, 3, 16));
+INSTANTIATE_TEST_SUITE_P(Of, GradientOfWholeNetwork,
+                         ::testing::Values(Differentiated{test::every_layer, 1}, Differentiated{test::every_layer, 3},
+                                           Differentiated{test::every_layer, 16}, Differentiated{test::residual, 1},
+                                           Differentiated{test::residual, 3}, Differentiated{test::residual, 16},
+                                           Differentiated{test::skip_from_input, 3},
+                                           Differentiated{test::normalized, 4}, Differentiated{test::normalized, 16},
+                                           Differentiated{test::dropout, 16}),
+                         [](const auto& tested) {
+                           return tested.param.spec().name.substr(0, 4) + "_" + std::to_string(tested.param.batch);
+                         });
+
+// With out = (x + x) + x the gradient of x, and of all before it, is three times that with out = x.
+TEST_F(WithStarpu, AValueThatSeveralReadGetsTheSumOfTheirGradients) {
+  start(1);
+  const ImageShape flat{1, 1, 3};
+  NetworkSpec one;
+  one.name = "one";
+  one.input = {2, 2, 1};
+  one.classes = 3;
+  one.layers = {test::layer("fc", DenseSpec{3}, one.input, flat)};
+  NetworkSpec thrice = one;
+  thrice.layers.push_back(test::layer("twice", AddSpec{}, flat, flat, {0, 0}));
+  thrice.layers.push_back(test::layer("thrice", AddSpec{}, flat, flat, {1, 0}));
+  const Samples samples = random_samples(one, 4, 5);
+  const SampleHandles handles(samples);
+  const std::vector<std::uint32_t> order = {0, 1, 2, 3};
+  std::vector<std::vector<float>> gradients;
+  for (const NetworkSpec& spec : {one, thrice}) {
+    Network network(spec, 3);
+    // With weights of 0 the loss has the same gradient for the outputs of both.
+    std::ranges::fill(network.parameters(0)->values.span(), 0.0f);
+    Trainer trainer(network, {4, 1});
+    run(trainer, training_pass(handles, order, {.learning_rate = 0, .momentum = 0, .weight_decay = 0}));
+    gradients.push_back(copy_of(trainer.replica(0).gradient(0), network.parameters(0)->values.count));
+  }
+  for (std::size_t i = 0; i < gradients[0].size(); ++i) {
+    EXPECT_NE(gradients[0][i], 0.0f);
+    // Three roundings of float, on numbers below 1.
+    EXPECT_NEAR(gradients[1][i], 3 * gradients[0][i], 1e-6) << i;
+  }
+}
 
 TEST_F(WithStarpu, ReplicaOfALargerBatchGivesTheSameGradientForAPartialOne) {
   start(1);

@@ -53,7 +53,7 @@ TEST_P(AgainstTorch, ParametersAndStateAreTheSameAfterTheSameSteps) {
   const Json& all = reference();
   const Json& c = all["cases"][GetParam().name];
   start(1);
-  const Samples samples{.images = all["images"], .labels = all["labels"]};
+  const Samples samples{.images = all["images"].get<std::vector<std::uint8_t>>(), .labels = all["labels"]};
   const SampleHandles handles(samples);
   Network network(test::small_mlp(), 1,
                   {.kind = value_of(kOptimizers, c["optimizer"]),

@@ -1,5 +1,6 @@
-/* A StarPU program that has never heard of Prorata: y = 3 x + y by blocks, several times, then the sum. Prints the name of
- * the policy that scheduled it; fails where the result is wrong. Run by CTest with libstarpu_prorata.so preloaded. */
+/* A StarPU program that has never heard of Prorata: y = 3 x + y by blocks, several times, then the sum. Prints the name
+ * of the policy that scheduled it; fails where the result is wrong. Run by CTest with libstarpu_prorata.so preloaded,
+ * or loaded by StarPU, which closes that library when the program names a policy that is not in it: ours must stay. */
 #include <starpu.h>
 #include <stdio.h>
 
@@ -26,6 +27,8 @@ int main(void) {
   for (int i = 0; i < N; i++) x[i] = (float)(i % 7);
   if (starpu_init(NULL) != 0) return 77;
   printf("policy: %s\n", starpu_sched_ctx_get_sched_policy(0)->policy_name);
+  int worker = 0;
+  starpu_sched_ctx_delete(starpu_sched_ctx_create(&worker, 1, "other", STARPU_SCHED_CTX_POLICY_NAME, "eager", 0));
 
   starpu_data_handle_t hx, hy;
   starpu_vector_data_register(&hx, STARPU_MAIN_RAM, (uintptr_t)x, N, sizeof(float));

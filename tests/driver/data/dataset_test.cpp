@@ -19,6 +19,11 @@ NetworkSpec network(ImageShape input, std::int32_t classes) {
   return spec;
 }
 
+std::vector<std::uint8_t> bytes(const Samples& samples) {
+  const auto values = samples.images.as<std::uint8_t>();
+  return {values.begin(), values.end()};
+}
+
 class WithMnist : public WithFolder {
  protected:
   WithMnist() {
@@ -33,8 +38,8 @@ class WithMnist : public WithFolder {
 TEST_F(WithMnist, ReadsBothSplits) {
   const Dataset data = load();
   EXPECT_EQ(data.train.size(), 2u);
-  EXPECT_EQ(data.test.labels, (std::vector<std::uint8_t>{9, 0}));
-  EXPECT_EQ(data.train.images[2], 'c');
+  EXPECT_EQ(data.test.labels, (std::vector<std::int32_t>{9, 0}));
+  EXPECT_EQ(bytes(data.train)[2], 'c');
   EXPECT_EQ(data.shape, (ImageShape{1, 2, 1}));
 }
 
@@ -60,17 +65,31 @@ TEST_F(WithMnist, RefusesANetworkThatItDoesNotFit) {
   expect_error<InputError>([&] { load_dataset("mnist", folder(), network({1, 2, 1}, 3), 1); }, {"classes"});
 }
 
+// The file is a hole, which takes no room.
+TEST_F(WithMnist, RefusesImagesOfMorePixelsThanTheyMayHave) {
+  constexpr std::uint32_t kWidth = 0x80000000;
+  const auto file = write("train-images-idx3-ubyte", idx(8, {1, 1, kWidth}, ""));
+  std::filesystem::resize_file(file, 16 + std::uint64_t{kWidth});
+  write("train-labels-idx1-ubyte", idx(8, {1}, std::string(1, '\0')));
+  expect_error<InputError>([&] { load(); }, {"train-images", "byte 12", "2147483648"});
+}
+
 TEST_F(WithMnist, SaysWhichFileIsMissing) {
   std::filesystem::remove(folder() / "t10k-images-idx3-ubyte");
   expect_error<InputError>([&] { load(); }, {"t10k-images-idx3-ubyte", "--data"});
 }
 
+TEST(Dataset, RefusesToDivideWhatIsDividedAlready) {
+  for (const Preparation& p : {Preparation{.train_per_class = 5}, Preparation{.split_seed = 2}})
+    EXPECT_THROW(load_dataset("synthetic", {}, network({3, 3, 2}, 5), 1, p), InputError);
+}
+
 TEST(Dataset, SyntheticFollowsFromItsSeed) {
   const auto make = [](std::uint64_t seed) { return load_dataset("synthetic", {}, network({3, 3, 2}, 5), seed); };
   const Dataset a = make(1), b = make(1), c = make(2);
-  EXPECT_EQ(a.train.images, b.train.images);
+  EXPECT_EQ(bytes(a.train), bytes(b.train));
   EXPECT_EQ(a.test.labels, b.test.labels);
-  EXPECT_NE(a.train.images, c.train.images);
+  EXPECT_NE(bytes(a.train), bytes(c.train));
   EXPECT_EQ(a.train.images.size(), a.train.size() * 18);
   EXPECT_LT(*std::max_element(a.train.labels.begin(), a.train.labels.end()), 5);
 }

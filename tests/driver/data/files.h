@@ -1,4 +1,4 @@
-// IDX files as the tests need them.
+// Files of data sets as the tests need them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,26 +19,58 @@ inline std::string idx(std::uint8_t type, const std::vector<std::uint32_t>& dime
   return bytes + values;
 }
 
-class WithFolder : public ::testing::Test {
- protected:
-  WithFolder() {
+// A NumPy file of version 1.0 with this dictionary, from which NumPy would know the numbers.
+inline std::string npy(const std::string& dictionary, const std::string& numbers) {
+  std::string header = dictionary;
+  while ((10 + header.size() + 1) % 64 != 0) header += ' ';
+  header += '\n';
+  return std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(header.size() & 0xff) +
+         static_cast<char>(header.size() >> 8) + header + numbers;
+}
+inline std::string npy(const std::string& type, const std::string& shape, const std::string& numbers) {
+  return npy("{'descr': '" + type + "', 'fortran_order': False, 'shape': " + shape + ", }", numbers);
+}
+
+// The bytes of numbers.
+template <class T>
+std::string bytes_of(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
+// A folder that goes with its owner.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
     std::string name = (std::filesystem::temp_directory_path() / "prorata-data-XXXXXX").string();
     if (!mkdtemp(name.data())) throw std::runtime_error("no temporary folder");
-    folder_ = name;
+    path_ = name;
   }
-  ~WithFolder() override { std::filesystem::remove_all(folder_); }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
   std::filesystem::path write(const std::string& name, const std::string& bytes) const {
-    std::ofstream(folder_ / name, std::ios::binary) << bytes;
-    return folder_ / name;
+    std::ofstream(path_ / name, std::ios::binary) << bytes;
+    return path_ / name;
+  }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+class WithFolder : public ::testing::Test {
+ protected:
+  std::filesystem::path write(const std::string& name, const std::string& bytes) const {
+    return folder_.write(name, bytes);
   }
   std::filesystem::path compress(const std::string& name, const std::string& bytes) const {
-    const gzFile f = gzopen((folder_ / name).c_str(), "wb");
+    const gzFile f = gzopen((folder() / name).c_str(), "wb");
     gzwrite(f, bytes.data(), static_cast<unsigned>(bytes.size()));
     gzclose(f);
-    return folder_ / name;
+    return folder() / name;
   }
-  const std::filesystem::path& folder() const { return folder_; }
+  const std::filesystem::path& folder() const { return folder_.path(); }
 
   // Expects an InputError that names `file` and has all of `words`.
   template <class Error, class F>
@@ -53,7 +85,7 @@ class WithFolder : public ::testing::Test {
   }
 
  private:
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
 };
 
 }  // namespace prorata::test

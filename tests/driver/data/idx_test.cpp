@@ -15,7 +15,8 @@ TEST_F(WithFolder, ReadsIdxPlainAndCompressed) {
   for (const auto& file : {write("plain", kGood), compress("packed.gz", kGood)}) {
     const IdxArray array = read_idx(file, 2);
     EXPECT_EQ(array.dimensions, (std::vector<std::uint32_t>{2, 3}));
-    EXPECT_EQ(std::string(array.values.begin(), array.values.end()), "abcdef");
+    const auto values = array.values.as<std::uint8_t>();
+    EXPECT_EQ(std::string(values.begin(), values.end()), "abcdef");
   }
 }
 
