@@ -1,5 +1,7 @@
 #include "codelets/exchange.h"
 
+#include "codelets/kernels/kernels.h"
+
 namespace prorata {
 namespace {
 
@@ -25,15 +27,47 @@ void merge(const ExchangeArgs& args, float* __restrict params, float* __restrict
   }
 }
 
+struct Pack {
+  template <class Device>
+  static void run(Device& d, const ExchangeArgs& args, In<Device> params, In<Device> anchor, Out<Device> changes) {
+    d.launch(kernels::pack, static_cast<std::size_t>(args.shape.count), args.shape.count, params, anchor, changes);
+  }
+};
+
+struct Absorb {
+  template <class Device>
+  static void run(Device& d, const ExchangeArgs& args, Out<Device> params, Out<Device> anchor, In<Device> changes,
+                  Out<Device> answer) {
+    d.launch(kernels::absorb, static_cast<std::size_t>(args.shape.count), args.shape.count, params, anchor, changes,
+             answer);
+  }
+};
+
+struct Merge {
+  template <class Device>
+  static void run(Device& d, const ExchangeArgs& args, Out<Device> params, Out<Device> anchor, In<Device> changes,
+                  In<Device> answer) {
+    d.launch(kernels::merge, static_cast<std::size_t>(args.shape.count), args.shape.count, params, anchor, changes,
+             answer);
+  }
+};
+
 }  // namespace
 
-const Codelet pack_changes{
-    "pack_changes", {STARPU_R, STARPU_R, STARPU_W}, footprint_of<ExchangeArgs>(), {{"loops", cpu<pack>}}};
+const Codelet pack_changes{"pack_changes",
+                           {STARPU_R, STARPU_R, STARPU_W},
+                           footprint_of<ExchangeArgs>(),
+                           {{"loops", cpu<pack>}},
+                           on_devices<Pack>()};
 const Codelet absorb_changes{"absorb_changes",
                              {STARPU_RW, STARPU_RW, STARPU_R, STARPU_W},
                              footprint_of<ExchangeArgs>(),
-                             {{"loops", cpu<absorb>}}};
-const Codelet merge_answer{
-    "merge_answer", {STARPU_RW, STARPU_RW, STARPU_R, STARPU_R}, footprint_of<ExchangeArgs>(), {{"loops", cpu<merge>}}};
+                             {{"loops", cpu<absorb>}},
+                             on_devices<Absorb>()};
+const Codelet merge_answer{"merge_answer",
+                           {STARPU_RW, STARPU_RW, STARPU_R, STARPU_R},
+                           footprint_of<ExchangeArgs>(),
+                           {{"loops", cpu<merge>}},
+                           on_devices<Merge>()};
 
 }  // namespace prorata

@@ -78,6 +78,13 @@ Checkpoints::Checkpoints(fs::path run, std::size_t keep) : run_(std::move(run)),
     if (entry.path().extension() == kTemporary) fs::remove_all(entry.path(), ignored);
 }
 
+std::string Checkpoints::going_on() const {
+  std::error_code error;
+  const fs::path checkpoint = fs::canonical(last(), error);
+  if (error) return "; there is no checkpoint yet to go on from";
+  return "; --resume --out " + run_.string() + " goes on from " + checkpoint.string();
+}
+
 void Checkpoints::remove() {
   std::error_code ignored;
   fs::remove_all(last(), ignored);

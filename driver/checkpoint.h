@@ -26,6 +26,8 @@ class Checkpoints {
   Checkpoints(std::filesystem::path run, std::size_t keep);
 
   std::filesystem::path last() const { return run_ / "checkpoint"; }
+  // The end of a sentence: how to go on with the run, and from which of them.
+  std::string going_on() const;
   // Writes one and makes it the last. `network_file`: the text of the network's file; `state`: what else the run
   // needs. No task may be in flight. std::runtime_error: it could not be written; the one before is as it was.
   void write(const Network& network, const std::string& network_file, nlohmann::json state);

@@ -37,9 +37,14 @@ SampleHandles::SampleHandles(const Samples& s) : labels_(readable(s.labels.data(
 }
 
 Score evaluate(Trainer& trainer, const Samples& samples, const std::function<bool()>& stop) {
+  return evaluate(trainer, samples, 0, static_cast<std::uint32_t>(samples.size()), stop);
+}
+
+Score evaluate(Trainer& trainer, const Samples& samples, std::uint32_t first_sample, std::uint32_t last_sample,
+               const std::function<bool()>& stop) {
   const SampleHandles handles(samples);
-  std::vector<std::uint32_t> order(samples.size());
-  std::iota(order.begin(), order.end(), 0u);
+  std::vector<std::uint32_t> order(last_sample - first_sample);
+  std::iota(order.begin(), order.end(), first_sample);
   Score score;
   score.workers.resize(starpu_worker_get_count());
   std::uint64_t correct = 0;
@@ -60,7 +65,7 @@ Score evaluate(Trainer& trainer, const Samples& samples, const std::function<boo
                     return true;
                   }};
   trainer.run(pass, stop, [] {});
-  score.complete = score.samples == samples.size();
+  score.complete = score.samples == order.size();
   std::sort(losses.begin(), losses.end());
   for (const auto& [first, loss] : losses) score.loss += loss;
   if (score.samples > 0) {
@@ -87,7 +92,6 @@ std::vector<float> outputs_of(Trainer& trainer, const SampleHandles& samples, st
                         done += m.samples;
                         return true;
                       },
-                  .done = 0,
                   .outputs = outputs};
   trainer.run(pass, stop, [] {});
   if (done < order.size()) outputs.clear();

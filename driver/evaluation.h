@@ -35,6 +35,9 @@ struct Score {
 
 // The same bits whichever worker did what, where their kernels give the same.
 Score evaluate(Trainer& trainer, const Samples& samples, const std::function<bool()>& stop);
+// Of the samples from `first` to before `last` only.
+Score evaluate(Trainer& trainer, const Samples& samples, std::uint32_t first, std::uint32_t last,
+               const std::function<bool()>& stop);
 // The network's outputs, [last - first, classes], of the samples from `first` to before `last`. Stopped: an empty
 // vector.
 std::vector<float> outputs_of(Trainer& trainer, const SampleHandles& samples, std::uint32_t first, std::uint32_t last,

@@ -161,29 +161,42 @@ void add_augmentation(CLI::App* sub, Preprocessing& o) {
 
 }  // namespace
 
-std::vector<std::pair<int, double>> parse_slowdown(const std::string& text) {
+std::vector<std::pair<int, double>> parse_slowdown(const std::string& text, int rank) {
   std::vector<std::pair<int, double>> result;
   const auto fail = [&] {
     throw CLI::ValidationError("--slowdown",
                                "'" + text +
                                    "' is not WORKER:FACTOR[,WORKER:FACTOR...] with workers from 0 on, each "
-                                   "once, and factors from 1 to 1000");
+                                   "once, and factors from 1 to 1000; RANK/WORKER:FACTOR is of one rank");
   };
   const char* at = text.data();
   const char* const end = at + text.size();
+  const auto take = [&](auto& number) {
+    const auto [next, error] = std::from_chars(at, end, number);
+    if (error != std::errc()) fail();
+    at = next;
+  };
   while (true) {
-    int worker = -1;
+    int of_rank = rank, worker = -1;
     double factor = 0;
-    const auto w = std::from_chars(at, end, worker);
-    if (w.ec != std::errc() || worker < 0 || w.ptr == end || *w.ptr != ':') fail();
-    const auto f = std::from_chars(w.ptr + 1, end, factor);
-    if (f.ec != std::errc() || !(factor >= 1 && factor <= 1000)) fail();
-    for (const auto& [other, unused] : result)
-      if (other == worker) fail();
-    result.emplace_back(worker, factor);
-    if (f.ptr == end) return result;
-    if (*f.ptr != ',') fail();
-    at = f.ptr + 1;
+    take(worker);
+    if (at != end && *at == '/') {
+      of_rank = worker;
+      ++at;
+      take(worker);
+    }
+    if (of_rank < 0 || worker < 0 || at == end || *at != ':') fail();
+    ++at;
+    take(factor);
+    if (!(factor >= 1 && factor <= 1000)) fail();
+    if (of_rank == rank) {
+      for (const auto& [other, unused] : result)
+        if (other == worker) fail();
+      result.emplace_back(worker, factor);
+    }
+    if (at == end) return result;
+    if (*at != ',') fail();
+    ++at;
   }
 }
 
@@ -309,6 +322,21 @@ void add_training(CLI::App* sub, TrainOptions& o) {
   sub->option_defaults()->group("Options");
 }
 
+void add_ranks(CLI::App* sub, TrainOptions& o) {
+  sub->add_option(
+         "--exchange-period", o.exchange_period,
+         "With several ranks (mpirun), asp or ssp: mini-batches of a rank from one exchange of parameters to the "
+         "next, on average")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str()
+      ->type_name("N");
+  sub->add_option("--rank-timeout", o.rank_timeout,
+                  "With several ranks: seconds that one waits for the others before it ends the job")
+      ->check(between(0, 1e9, true))
+      ->capture_default_str()
+      ->type_name("SECONDS");
+}
+
 void add_run_directory(CLI::App* sub, TrainOptions& o, const std::string& usual) {
   sub->add_option("--out", o.out, "Run directory; default: runs/" + usual + "-<time>")->type_name("DIR");
   sub->add_flag("--overwrite", o.overwrite, "Use the run directory even if it is not empty");
@@ -350,7 +378,15 @@ CLI::App* add_train(CLI::App& app, TrainOptions& o) {
              "How mini-batches are dealt: in proportion to speed, the same to each, or to whoever is free");
   add_choice(sub, "--share", kShares, o.share,
              "What is in proportion to speed: the number of mini-batches, or their size");
-  add_slowdown(sub, o.slowdown);
+  sub->add_option_function<std::string>(
+         "--slowdown",
+         [&o](const std::string& text) {
+           parse_slowdown(text);
+           o.slowdown = text;
+         },
+         "Experiment: stretch the kernels of CPU worker W, of every rank or of rank R, to F times their duration")
+      ->type_name("[R/]W:F[,...]");
+  add_ranks(sub, o);
   add_run_directory(sub, o, "<model>");
   add_checkpoints(sub, o);
   sub->add_option("--progress", o.progress, "A live line: auto (on a terminal), on, off")

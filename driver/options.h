@@ -63,7 +63,9 @@ struct TrainOptions {
   std::optional<std::uint32_t> replicas;    // without a value: default_replicas()
   std::optional<bool> deterministic;        // without a value: with one worker, and with bsp
   bool tf32 = false;
-  std::vector<std::pair<int, double>> slowdown;
+  std::string slowdown;  // parse_slowdown() says of whom
+  std::uint32_t exchange_period = 8;
+  double rank_timeout = 600;  // seconds
   std::optional<std::filesystem::path> out;
   bool overwrite = false;
   bool resume = false;
@@ -139,8 +141,9 @@ CLI::App* add_calibrate(CLI::App& app, CalibrateOptions& options);
 CLI::App* add_devices(CLI::App& app, DevicesOptions& options);
 CLI::App* add_selftest(CLI::App& app, SelftestOptions& options);
 
-// "W:F[,W:F]" -> worker and factor. CLI::ValidationError where it is anything else.
-std::vector<std::pair<int, double>> parse_slowdown(const std::string& text);
+// "[R/]W:F[,...]" -> of rank `rank`, worker and factor; without R it is every rank's. CLI::ValidationError where it is
+// anything else.
+std::vector<std::pair<int, double>> parse_slowdown(const std::string& text, int rank = 0);
 
 // "B[,B...]" -> batch sizes, ascending, each once. CLI::ValidationError where it is anything else.
 std::vector<std::int32_t> parse_batches(const std::string& text);

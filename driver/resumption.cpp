@@ -18,7 +18,8 @@ constexpr const char* kNotKept[] = {"config", "json", "quiet", "verbose", "out",
                                     "resume", "init", "model", "help",    "progress"};
 
 // They may change from one part of a run to the next.
-constexpr const char* kHarmless[] = {"balance", "replicas", "slowdown", "checkpoint-every", "keep-checkpoints"};
+constexpr const char* kHarmless[] = {"balance",      "replicas",         "slowdown",        "exchange-period",
+                                     "rank-timeout", "checkpoint-every", "keep-checkpoints"};
 
 template <std::size_t n>
 bool is_one_of(const char* const (&names)[n], const std::string& name) {

@@ -20,6 +20,14 @@ struct Tally {
     staleness += m.staleness;
     loss += m.loss;
   }
+  Tally operator+(const Tally& t) const {
+    return {minibatches + t.minibatches, samples + t.samples, correct + t.correct, staleness + t.staleness,
+            loss + t.loss};
+  }
+  Tally operator-(const Tally& t) const {
+    return {minibatches - t.minibatches, samples - t.samples, correct - t.correct, staleness - t.staleness,
+            loss - t.loss};
+  }
   double mean_loss() const { return samples ? loss / static_cast<double>(samples) : 0; }
   double accuracy() const { return samples ? static_cast<double>(correct) / static_cast<double>(samples) : 0; }
   double mean_staleness() const {

@@ -2,6 +2,9 @@
 #include "codelets/backend/cpu_worker.h"
 #include "codelets/codelet.h"
 #include "driver/checkpoint.h"
+#include "driver/cluster/agreement.h"
+#include "driver/cluster/job.h"
+#include "driver/cluster/node_share.h"
 #include "driver/data/dataset.h"
 #include "driver/device_check.h"
 #include "driver/exit_code.h"
@@ -29,8 +32,9 @@ namespace prorata {
 namespace {
 
 // The options that the user left open are the network's.
-Summary describe_run(const TrainOptions& o, const NetworkSpec& spec, const Dataset& data, const Runtime& runtime) {
-  Summary s;
+Summary describe_run(const TrainOptions& o, const NetworkSpec& spec, const Dataset& data, const Runtime& runtime,
+                     const Job& job) {
+  Summary s(job.rank());
   s.model = spec.name;
   s.dataset = o.data.dataset;
   s.seed = o.seed;
@@ -59,6 +63,9 @@ Summary describe_run(const TrainOptions& o, const NetworkSpec& spec, const Datas
     throw InputError("--replicas does not go with --share size: each worker has one mini-batch in flight");
   if (o.share == PRORATA_SIZE && o.consistency == Consistency::bsp && o.round)
     throw InputError("--round does not go with --share size and --consistency bsp: a step is one mini-batch a worker");
+  if (o.share == PRORATA_SIZE && o.consistency == Consistency::bsp && !job.alone())
+    throw InputError(
+        "--share size and --consistency bsp do not go together on several ranks: their steps must be alike");
   if (o.staleness && o.consistency != Consistency::ssp)
     throw InputError("--staleness is the bound of --consistency ssp; with " + s.consistency + " there is none");
   if (o.replicas && o.consistency == Consistency::bsp)
@@ -84,29 +91,56 @@ void check_resume(const TrainOptions& o) {
   if (o.init) throw InputError("--resume starts from a checkpoint, --init from other parameters; give one of them");
 }
 
-int exit_code_of(const Summary& summary, const RunDirectory& out, const Checkpoints& checkpoints) {
-  if (summary.stopped_by == TrainingRun::kDiverged) {
+int exit_code_of(const Summary& summary) {
+  if (summary.stopped_by.empty()) return exit_done;
+  if (summary.stopped_by == TrainingRun::kDiverged) return exit_diverged;
+  return 128 + (summary.stopped_by == "SIGINT" ? SIGINT : SIGTERM);
+}
+
+void tell_end(const Summary& summary, const RunDirectory& out, const Checkpoints& checkpoints) {
+  if (summary.stopped_by == TrainingRun::kDiverged)
     log_error("training diverged: the loss is not finite in epoch " + std::to_string(summary.epochs + 1) +
               "; try a smaller --lr. " +
               (std::filesystem::exists(checkpoints.last())
                    ? "The last good checkpoint is kept: " + (checkpoints.last() / "model.safetensors").string()
                    : std::string("It did so before the first checkpoint was written, so there is none.")));
-    return exit_diverged;
-  }
-  if (summary.stopped_by.empty()) return exit_done;
-  log_info("stopped by " + summary.stopped_by + "; what is done so far is in " + out.path().string() +
-           "; --resume --out " + out.path().string() + " goes on from there");
-  return 128 + (summary.stopped_by == "SIGINT" ? SIGINT : SIGTERM);
+  else if (!summary.stopped_by.empty())
+    log_info("stopped by " + summary.stopped_by + "; what is done so far is in " + out.path().string() +
+             checkpoints.going_on());
 }
 
-}  // namespace
+// The others are heard only where something is wrong.
+void let_rank_0_talk(TrainOptions& o) {
+  o.common.quiet = true;
+  o.common.json = false;
+  o.progress = "off";
+  set_log_level(LogLevel::quiet);
+}
 
-int run_train(TrainOptions& o) {
+// One that is there.
+void open_directory(std::optional<RunDirectory>& directory, const std::filesystem::path& path, const Job& job) {
+  if (job.first())
+    directory.emplace(path);
+  else
+    directory.emplace(WrittenElsewhere{path});
+}
+
+// A new one: rank 0 makes it.
+void make_directory(std::optional<RunDirectory>& directory, const TrainOptions& o, const std::string& model,
+                    const Job& job) {
+  if (job.first()) directory.emplace(o.out, model, o.overwrite);
+  const std::string path = job.gather(job.first() ? directory->path().string() : "").front();
+  if (!job.first()) directory.emplace(WrittenElsewhere{path});
+}
+
+// All of it, on each rank of the job.
+int train(TrainOptions& o, const Job& job) {
+  if (!job.first()) let_rank_0_talk(o);
   check_resume(o);
   std::optional<RunDirectory> directory;
   std::optional<Checkpoint> begun;
   if (o.resume) {
-    directory.emplace(*o.out);  // before anything in it is read, for another run may be writing there
+    open_directory(directory, *o.out, job);  // before anything in it is read, for another run may be writing there
     begun = read_checkpoint(directory->path());
     take_options(*o.app, *begun);
   }
@@ -114,11 +148,15 @@ int run_train(TrainOptions& o) {
   const NetworkSpec spec = read_network_spec(network_file);
   const std::string network_file_text = network_text(begun, *o.app, o.data.model);
   const Dataset data = load_dataset(o.data.dataset, o.data.data, spec, o.seed, o.data.preparation);
-  const Runtime runtime({.verbose = o.common.verbose, .slowdown = o.slowdown, .tf32 = o.tf32, .unlike_cpus = [&] {
-                           return calibrated_unlike(spec.name);
-                         }});
-  Summary summary = describe_run(o, spec, data, runtime);
+  share_node(job);
+  const Runtime runtime(
+      {.verbose = o.common.verbose,
+       .slowdown = o.slowdown.empty() ? std::vector<std::pair<int, double>>() : parse_slowdown(o.slowdown, job.rank()),
+       .tf32 = o.tf32,
+       .unlike_cpus = [&] { return calibrated_unlike(spec.name); }});
+  Summary summary = describe_run(o, spec, data, runtime, job);
   const nlohmann::json base = beginnings(*o.app, o, summary, data);
+  must_agree(job, base, o, summary.epochs_wanted, network_file_text);
   if (begun) refuse_changes(base, *begun);
   use_first_implementations(summary.deterministic);
   Network network(spec, o.seed, summary.rule.optimizer);
@@ -127,7 +165,7 @@ int run_train(TrainOptions& o) {
     read_parameters(network, begun->parameters());
     read_optimizer_state(network, begun->optimizer());
   }
-  if (!directory) directory.emplace(o.out, spec.name, o.overwrite);
+  if (!directory) make_directory(directory, o, spec.name, job);
   RunDirectory& out = *directory;
   Checkpoints checkpoints(out.path(), o.keep_checkpoints);
   const StopSignal stop;
@@ -137,26 +175,31 @@ int run_train(TrainOptions& o) {
   check_models(network, summary.batch);
   log_info("training " + spec.name + " (" + std::to_string(summary.parameters) + " parameters) on " + data.name + " (" +
            std::to_string(data.train.size()) + " samples) with " + std::to_string(summary.workers.size()) +
-           " worker(s), scheduler " + summary.scheduler + ", balance " + summary.balance);
-  TrainingRun run(o, network, data, summary, out, checkpoints, network_file_text, base);
+           " worker(s)" + (job.alone() ? "" : " on each of " + std::to_string(job.ranks()) + " ranks") +
+           ", scheduler " + summary.scheduler + ", balance " + summary.balance);
+  TrainingRun run(job, o, network, data, summary, out, checkpoints, network_file_text, base);
   if (begun) {
     run.go_on_from(*begun);
     log_info("going on from " + begun->folder.string() + ": " + std::to_string(summary.samples) + " samples are done");
   }
-  run.run();
+  job.guard([&] { run.run(); }, [&] { return checkpoints.going_on(); });
 
-  for (WorkerSummary& w : summary.workers) {
-    if (!w.here) continue;
-    const double seconds = prorata_expected_seconds(0, w.id, static_cast<std::uint32_t>(GroupKind::train),
-                                                    static_cast<std::uint32_t>(summary.batch));
-    if (seconds > 0) w.expected_samples_per_second = summary.batch / seconds;
+  if (job.first()) {
+    out.write_summary(summary.json());
+    if (o.common.json)
+      std::cout << summary.json().dump(2) << std::endl;
+    else
+      std::cout << summary.text() << "  run directory  " << out.path().string() << std::endl;
+    tell_end(summary, out, checkpoints);
   }
-  out.write_summary(summary.json());
-  if (o.common.json)
-    std::cout << summary.json().dump(2) << std::endl;
-  else
-    std::cout << summary.text() << "  run directory  " << out.path().string() << std::endl;
-  return exit_code_of(summary, out, checkpoints);
+  return exit_code_of(summary);
+}
+
+}  // namespace
+
+int run_train(TrainOptions& o) {
+  const Job job;
+  return job.run([&] { return train(o, job); });
 }
 
 }  // namespace prorata

@@ -47,7 +47,7 @@ std::vector<std::uint32_t> room_for(const Network& network, std::uint32_t wanted
 }  // namespace
 
 Trainer::Trainer(Network& network, const TrainerOptions& options)
-    : options_(options), update_(network), bound_(options.staleness) {
+    : options_(options), update_(network, options.sum_over_all), bound_(options.staleness) {
   const bool synchronous = options.consistency == Consistency::bsp;
   const bool alone = options.replicas == 1 || (groups_are_bound() && starpu_worker_get_count() == 1);
   most_.assign(options.replicas, static_cast<std::uint32_t>(options.batch));
@@ -68,15 +68,16 @@ void Trainer::run(const Pass& pass, const std::function<bool()>& stop, const std
   {
     std::lock_guard lock(mutex_);
     pass_ = &pass;
-    next_sample_ = pass.done;
-    stopping_ = false;
+    next_sample_ = 0;
+    stopping_ = stopped_ = held_back_ = in_step_ = false;
+    steps_ = 0;
     error_ = nullptr;
     in_flight_ = 1;
     resting_.clear();
     for (auto& replica : replicas_) resting_.push_back(replica.get());
     step_.clear();
   }
-  const std::size_t left = pass.order.size() - pass.done;
+  const std::size_t left = pass.order.size();
   const prorata_phase phase{.groups = (left + batch - 1) / batch,
                             .round = in_steps() ? static_cast<std::uint32_t>(replicas_.size()) : pass.round,
                             .kind = static_cast<std::uint32_t>(pass.kind),
@@ -90,7 +91,8 @@ void Trainer::run(const Pass& pass, const std::function<bool()>& stop, const std
   go_on();
 
   std::unique_lock lock(mutex_);
-  while (!ended_.wait_for(lock, std::chrono::milliseconds(100), [this] { return in_flight_ == 0; })) {
+  const auto over = [this] { return in_flight_ == 0 && (!held_back_ || stopping_); };
+  while (!ended_.wait_for(lock, std::chrono::milliseconds(100), over)) {
     lock.unlock();
     bool stop_now = true;
     std::exception_ptr thrown;
@@ -105,6 +107,7 @@ void Trainer::run(const Pass& pass, const std::function<bool()>& stop, const std
     if (thrown && !error_) error_ = thrown;
   }
   const std::exception_ptr error = error_;
+  pass_ = nullptr;
   lock.unlock();
 
   starpu_task_wait_for_all();
@@ -131,17 +134,32 @@ void Trainer::record(const Replica& replica) {
 }
 
 // On the worker that ended the step's update.
-void Trainer::updated() {
+void Trainer::updated(bool stop) {
   {
     std::lock_guard lock(mutex_);
+    stopped_ |= stop;
+    in_step_ = false;
     resting_.insert(resting_.end(), step_.begin(), step_.end());
     step_.clear();
   }
   go_on();
 }
 
-bool Trainer::may_begin() const {
+void Trainer::wake() {
+  {
+    std::lock_guard lock(mutex_);
+    if (!pass_ || !held_back_) return;
+    held_back_ = false;
+    ++in_flight_;
+  }
+  go_on();
+}
+
+// The lock is held. Notes where it is the pass that says no.
+bool Trainer::may_begin() {
   if (stopping_ || next_sample_ == pass_->order.size()) return false;
+  held_back_ = pass_->may_begin && !pass_->may_begin();
+  if (held_back_) return false;
   return options_.consistency != Consistency::ssp || pass_->kind != GroupKind::train || bound_.may_begin();
 }
 
@@ -160,14 +178,20 @@ void Trainer::submit_resting(std::unique_lock<std::mutex>& lock) {
 }
 
 // Each replica is asked once: those that get nothing in this step wait for the next one. A step that was begun is
-// submitted whole, so that a run that is stopped makes the same steps as one that is not.
+// submitted whole, so that a run that is stopped makes the same steps as one that is not. Common steps go on until all
+// know that one wants to stop.
 void Trainer::begin_step(std::unique_lock<std::mutex>& lock) {
-  if (stopping_) return;
+  const CommonSteps& common = pass_->common;
+  if (common.count ? stopped_ || steps_ == common.count : stopping_) return;
+  in_step_ = common.count > 0;
+  ++steps_;
+  first_of_step_ = next_sample_;
   for (Replica* replica : std::vector<Replica*>(resting_)) {
     if (error_ || next_sample_ == pass_->order.size()) return;
     const std::size_t samples = samples_for(*replica);
     if (samples == 0) continue;
     std::erase(resting_, replica);
+    in_step_ = true;
     submit(*replica, samples, lock);
   }
 }
@@ -177,10 +201,10 @@ void Trainer::go_on() {
   std::unique_lock lock(mutex_);
   if (!in_steps())
     submit_resting(lock);
-  else if (step_.empty())
+  else if (!in_step_)
     begin_step(lock);
   if (--in_flight_ > 0) return;
-  if (step_.empty() || error_)
+  if (!in_step_ || error_)
     ended_.notify_one();
   else
     end_step(lock);
@@ -204,21 +228,15 @@ void Trainer::submit(Replica& replica, std::size_t samples, std::unique_lock<std
   const auto batch = static_cast<std::size_t>(options_.batch);
   const std::size_t first = next_sample_;
   const auto indices = pass.order.subspan(first, samples);
-  const std::size_t number = first / batch;
-  const std::uint64_t first_sample = pass.first_sample + first;
   next_sample_ += samples;
   const std::uint64_t sequence = sequence_++;
   ++in_flight_;
   bound_.begin(&replica);
-  if (in_steps()) {
-    if (step_.empty()) first_of_step_ = number;
-    step_.push_back(&replica);
-  }
+  if (in_steps()) step_.push_back(&replica);
   lock.unlock();
   try {
     if (pass.kind == GroupKind::train) {
-      UpdateStep step = pass.step(number);
-      step.first_sample = first_sample;
+      UpdateStep step = pass.step(first);
       if (by_size()) step.weight *= static_cast<float>(samples) / static_cast<float>(batch);
       replica.submit_training(pass.data, indices, sequence, step, by_size() ? worker_of(replica) : -1);
     } else {
@@ -237,9 +255,13 @@ void Trainer::submit(Replica& replica, std::size_t samples, std::unique_lock<std
 void Trainer::end_step(std::unique_lock<std::mutex>& lock) {
   for (const Replica* replica : step_) record(*replica);
   in_flight_ = 1;  // the update
+  std::size_t samples = 0;
+  for (const Replica* replica : step_) samples += replica->result().samples;
+  if (pass_->common.count) samples = pass_->common.samples(first_of_step_);
+  const bool stop = stopping_;
   lock.unlock();
   try {
-    update_.submit(step_, pass_->step(first_of_step_), [this] { updated(); });
+    update_.submit(step_, samples, pass_->step(first_of_step_), stop, [this](bool stop_all) { updated(stop_all); });
   } catch (...) {
     lock.lock();
     fail(std::current_exception());

@@ -33,22 +33,30 @@
 
 namespace prorata {
 
+// The steps of bsp that several processes make together.
+struct CommonSteps {
+  std::size_t count = 0;  // each makes so many, with or without samples; 0: there are no others
+  // How many samples all have together in the step that begins with the n-th of this one's.
+  std::function<std::size_t(std::size_t n)> samples = {};
+};
+
 // One pass over samples of a data set.
 struct Pass {
   GroupKind kind;
   DataSource data;
   std::span<const std::uint32_t> order;  // the samples, in the order in which they are dealt
-  // For training: the step of the n-th mini-batch of `order`, in the order in which they are dealt.
+  // For training: the step of the mini-batch that begins with the n-th sample of `order`.
   std::function<UpdateStep(std::size_t n)> step;
-  std::uint64_t first_sample = 0;  // that number in the training, of the first one in `order`
   prorata_balance balance;
   std::uint32_t round;  // groups a round; 0: the policy's choice
   // Called once a mini-batch, one call at a time, from worker threads; with bsp in the order of the mini-batches.
   // Returns whether to go on.
   std::function<bool(const MinibatchResult&)> record;
-  std::size_t done = 0;  // samples at the front of `order` that were dealt before, and are not to be again
   // For evaluation: where the network's outputs go, [order, classes]; empty: nowhere.
   std::span<float> outputs = {};
+  // Whether one more mini-batch may begin now; where it said no, wake() is called when it would say yes. Any thread.
+  std::function<bool()> may_begin = {};
+  CommonSteps common = {};
 };
 
 enum class Consistency { asp, ssp, bsp };
@@ -61,6 +69,7 @@ struct TrainerOptions {
   Remedies remedies = {};
   prorata_share share = PRORATA_COUNT;  // PRORATA_SIZE: needs the policy `prorata` and as many replicas as workers
   Preprocessing preprocessing = {};
+  SynchronousUpdate::SumOverAll sum_over_all = {};  // of common steps
 };
 
 class Trainer {
@@ -73,7 +82,10 @@ class Trainer {
   // and all of it was recorded. `stop` and `tick` are called from the calling thread, about ten times a second. Each
   // sample is used exactly once by a pass that is not stopped. Throws what a kernel, a submission, `stop` or `tick`
   // threw.
+  // Common steps end when some process wants to stop, for all at the same step.
   void run(const Pass& pass, const std::function<bool()>& stop, const std::function<void()>& tick);
+  // Begins what the pass's `may_begin` held back. From any thread, also when no pass is run.
+  void wake();
 
   std::size_t replicas() const { return replicas_.size(); }
   // The most mini-batches that are ever between their snapshot and their update at a time.
@@ -84,12 +96,12 @@ class Trainer {
  private:
   bool in_steps() const { return options_.consistency == Consistency::bsp && pass_->kind == GroupKind::train; }
   bool by_size() const { return options_.share == PRORATA_SIZE && pass_->kind == GroupKind::train; }
-  bool may_begin() const;
+  bool may_begin();
   std::size_t samples_for(Replica& replica) const;
   int worker_of(const Replica& replica) const;
   void finished(Replica& replica);
   void record(const Replica& replica);
-  void updated();
+  void updated(bool stop);
   void go_on();
   void submit_resting(std::unique_lock<std::mutex>& lock);
   void begin_step(std::unique_lock<std::mutex>& lock);
@@ -109,11 +121,16 @@ class Trainer {
   std::uint64_t sequence_ = 0;
   std::vector<Replica*> resting_;
   std::vector<Replica*> step_;     // bsp: of the step in flight, in the order of their mini-batches
-  std::size_t first_of_step_ = 0;  // its first mini-batch
+  bool in_step_ = false;           // there is one
+  std::size_t steps_ = 0;          // that were begun
+  std::size_t first_of_step_ = 0;  // its first sample
   StalenessBound bound_;
-  // Mini-batches and updates in flight, and whoever is about to submit more. The pass ends when it is 0.
+  // Mini-batches and updates in flight, and whoever is about to submit more. The pass ends when it is 0 and nothing is
+  // held back.
   std::size_t in_flight_ = 0;
-  bool stopping_ = false;
+  bool held_back_ = false;  // by the pass's may_begin
+  bool stopping_ = false;   // wanted here
+  bool stopped_ = false;    // of common steps: wanted by some process
   std::exception_ptr error_;
 };
 

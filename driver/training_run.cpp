@@ -3,6 +3,7 @@
 #include "codelets/backend/cpu_worker.h"
 #include "driver/device_check.h"
 #include "driver/report/log.h"
+#include "driver/report/topology.h"
 #include "driver/speed/training_models.h"
 #include "driver/stop_signal.h"
 #include "models/errors.h"
@@ -35,8 +36,9 @@ bool all_finite(const Network& network) {
 
 }  // namespace
 
-TrainingRun::TrainingRun(const TrainOptions& options, Network& network, const Dataset& data, Summary& summary,
-                         RunDirectory& out, Checkpoints& checkpoints, std::string network_file, nlohmann::json base)
+TrainingRun::TrainingRun(const Job& job, const TrainOptions& options, Network& network, const Dataset& data,
+                         Summary& summary, RunDirectory& out, Checkpoints& checkpoints, std::string network_file,
+                         nlohmann::json base)
     : options_(options),
       data_(data),
       summary_(summary),
@@ -45,6 +47,15 @@ TrainingRun::TrainingRun(const TrainOptions& options, Network& network, const Da
       network_file_(std::move(network_file)),
       base_(std::move(base)),
       network_(network),
+      ranks_(
+          job, network,
+          {.consistency = options.consistency,
+           .balance = options.balance,
+           .batch = summary.batch,
+           .replicas = summary.replicas,
+           .exchange_period = options.exchange_period,
+           .timeout = options.rank_timeout},
+          [this] { trainer_.wake(); }, [&checkpoints] { return checkpoints.going_on(); }),
       trainer_(network, {.batch = summary.batch,
                          .replicas = summary.replicas,
                          .consistency = options.consistency,
@@ -52,7 +63,8 @@ TrainingRun::TrainingRun(const TrainOptions& options, Network& network, const Da
                          .remedies = {.scale_by_staleness = options.staleness_aware_lr,
                                       .compensation = static_cast<float>(options.delay_compensation)},
                          .share = options.share,
-                         .preprocessing = summary.preprocessing}),
+                         .preprocessing = summary.preprocessing,
+                         .sum_over_all = ranks_.gradient_sum()}),
       train_(data.train),
       progress_(Progress::choose(options.progress, options.common.quiet)) {
   order_.resize(data.train.size());
@@ -128,7 +140,8 @@ void TrainingRun::run() {
     if (summary_.stopped_by.empty()) close_epoch();
     if (summary_.stopped_by.empty() && next == end) write_checkpoint();
   }
-  if (summary_.stopped_by != kDiverged && !saved_) write_checkpoint();
+  if (summary_.stopped_by != kDiverged && !saved_ && at_position_) write_checkpoint();
+  note_expectations();
 }
 
 void TrainingRun::shuffle() {
@@ -144,7 +157,7 @@ std::int64_t TrainingRun::next_checkpoint() const {
   const std::int64_t done = (static_cast<std::int64_t>(epoch_tally_.samples) + summary_.batch - 1) / summary_.batch;
   std::int64_t next = ((before + done) / every + 1) * every - before;
   if (options_.consistency == Consistency::bsp && next < of_epoch) {
-    const auto step = static_cast<std::int64_t>(trainer_.replicas());
+    const auto step = static_cast<std::int64_t>(ranks_.replicas());
     next = std::min((next + step - 1) / step * step, of_epoch);
   }
   return next;
@@ -158,18 +171,22 @@ void TrainingRun::train_until(std::int64_t minibatch) {
 
 // From where the epoch is to so many samples of it.
 void TrainingRun::train_pass(std::size_t samples) {
+  const Tally before = epoch_tally_;
+  const std::uint64_t minibatches_before = summary_.minibatches;
+  const Part part = ranks_.begin(order_, epoch_tally_.samples, samples);
+  others_samples_ = samples - epoch_tally_.samples - part.samples().size();
   DataSource source = train_.source();
   source.seed = options_.seed;
   source.epoch = static_cast<std::uint32_t>(epoch_);
-  const Pass pass{.kind = GroupKind::train,
-                  .data = source,
-                  .order = std::span(order_).first(samples),
-                  .step = [this](std::size_t n) { return step(n); },
-                  .first_sample = static_cast<std::uint64_t>(epoch_ - 1) * order_.size(),
-                  .balance = options_.balance,
-                  .round = options_.round,
-                  .record = [this](const MinibatchResult& m) { return record(m); },
-                  .done = epoch_tally_.samples};
+  Pass pass{.kind = GroupKind::train,
+            .data = source,
+            .order = part.samples(),
+            .step = [&](std::size_t n) { return step(part, n); },
+            .balance = options_.balance,
+            .round = options_.round,
+            .record = [this](const MinibatchResult& m) { return record(m); },
+            .may_begin = [this] { return ranks_.may_begin(); }};
+  if (ranks_.gradient_sum()) pass.common = {part.stretches(), [&part](std::size_t n) { return part.in_stretch(n); }};
   saved_ = false;
   reset_cpu_busy_seconds();
   take_traffic();  // what came before is not training's
@@ -177,6 +194,7 @@ void TrainingRun::train_pass(std::size_t samples) {
   epoch_start_ = start - epoch_seconds_;
   interval_start_ = start - interval_seconds_;
   trainer_.run(pass, stop_wanted, [this] { tick(); });
+  ranks_.finish();
   const double end = now();
   epoch_seconds_ += end - start;
   interval_seconds_ = end - interval_start_;
@@ -185,29 +203,81 @@ void TrainingRun::train_pass(std::size_t samples) {
   for (WorkerSummary& w : summary_.workers)
     if (w.here && w.kind == "cpu") w.busy_seconds += cpu_busy_seconds(w.id);
   add_traffic(summary_.transfers, take_traffic());
+  note_expectations();
+  add_up(before, minibatches_before);
   summary_.train_loss = epoch_tally_.mean_loss();
   const std::vector<Round> rounds = policy_report(0).rounds;
   summary_.rounds.insert(summary_.rounds.end(), rounds.begin(), rounds.end());
   flush_intervals();
   note_signal();
   if (diverged_) summary_.stopped_by = kDiverged;
+  at_position_ = epoch_tally_.samples == samples || !ranks_.asynchronous();
 }
 
+// What all ranks have done since then, in place of what this one has.
+void TrainingRun::add_up(const Tally& before, std::uint64_t minibatches_before) {
+  const Job& job = ranks_.job();
+  if (job.alone()) return;
+  const Tally own = epoch_tally_ - before;
+  const std::vector<double> sums =
+      job.sum({static_cast<double>(own.minibatches), static_cast<double>(own.samples), static_cast<double>(own.correct),
+               static_cast<double>(own.staleness), own.loss, diverged_ ? 1.0 : 0.0});
+  const Tally all{static_cast<std::uint64_t>(sums[0]), static_cast<std::uint64_t>(sums[1]),
+                  static_cast<std::uint64_t>(sums[2]), static_cast<std::uint64_t>(sums[3]), sums[4]};
+  epoch_tally_ = before + all;
+  diverged_ = sums[5] > 0;
+  summary_.minibatches = minibatches_before + all.minibatches;
+  summary_.samples += all.samples - own.samples;
+
+  summary_.ranks.resize(std::max(summary_.ranks.size(), static_cast<std::size_t>(job.ranks())));
+  RankSummary& rank = summary_.ranks[static_cast<std::size_t>(job.rank())];
+  rank.host = host_name();
+  rank.minibatches += own.minibatches;
+  rank.samples += own.samples;
+  rank.rounds += ranks_.rounds();
+  rank.behind.merge(ranks_.behind());
+  const nlohmann::json said = {{"rank", rank}, {"workers", summary_.workers_here()}};
+  const std::vector<std::string> by_rank = job.gather(said.dump());
+  for (std::size_t r = 0; r < by_rank.size(); ++r) {
+    if (r == static_cast<std::size_t>(job.rank())) continue;
+    const nlohmann::json theirs = nlohmann::json::parse(by_rank[r]);
+    theirs.at("rank").get_to(summary_.ranks[r]);
+    for (auto worker : theirs.at("workers").get<std::vector<WorkerSummary>>()) {
+      worker.here = false;
+      summary_.put(worker);
+    }
+  }
+}
+
+void TrainingRun::note_expectations() {
+  for (WorkerSummary& w : summary_.workers) {
+    if (!w.here) continue;
+    const double seconds = prorata_expected_seconds(0, w.id, static_cast<std::uint32_t>(GroupKind::train),
+                                                    static_cast<std::uint32_t>(summary_.batch));
+    if (seconds > 0) w.expected_samples_per_second = summary_.batch / seconds;
+  }
+}
+
+// On all ranks at once: the signal of any.
 void TrainingRun::note_signal() {
-  if (const int signal = StopSignal::caught(); signal != 0)
-    summary_.stopped_by = signal == SIGINT ? "SIGINT" : "SIGTERM";
+  const std::vector<double> signals = ranks_.job().gather(static_cast<double>(StopSignal::caught()));
+  const int signal = static_cast<int>(*std::ranges::max_element(signals));
+  if (signal != 0) summary_.stopped_by = signal == SIGINT ? "SIGINT" : "SIGTERM";
 }
 
-UpdateStep TrainingRun::step(std::size_t minibatch) const {
-  const double rate = learning_rate_.at((epoch_ - 1) * minibatches_of_epoch() + static_cast<std::int64_t>(minibatch));
-  return {static_cast<float>(rate), static_cast<float>(summary_.effective_momentum),
-          static_cast<float>(summary_.rule.weight_decay)};
+UpdateStep TrainingRun::step(const Part& part, std::size_t sample) const {
+  const auto minibatch = static_cast<std::int64_t>(part.progress(sample)) / summary_.batch;
+  const double rate = learning_rate_.at((epoch_ - 1) * minibatches_of_epoch() + minibatch);
+  return {.learning_rate = static_cast<float>(rate),
+          .momentum = static_cast<float>(summary_.effective_momentum),
+          .weight_decay = static_cast<float>(summary_.rule.weight_decay),
+          .first_sample = static_cast<std::uint64_t>(epoch_ - 1) * order_.size() + part.place(sample)};
 }
 
 // Stopped within its evaluation it stays open: a run that goes on from there begins with that.
 void TrainingRun::close_epoch() {
   summary_.epochs = epoch_;
-  const Score test = evaluate(trainer_, data_.test, stop_wanted);
+  const Score test = ranks_.evaluate(trainer_, data_.test, stop_wanted);
   note_signal();
   if (!test.complete) return;
   summary_.tested = true;
@@ -247,7 +317,7 @@ void TrainingRun::write_checkpoint() {
                        {"updates", updates},
                        {"metrics_bytes", out_.sync_metrics()},
                        {"summary", summary_.counts()}};
-  checkpoints_.write(network_, network_file_, std::move(state));
+  if (ranks_.job().first()) checkpoints_.write(network_, network_file_, std::move(state));
   saved_ = true;
 }
 
@@ -255,6 +325,7 @@ void TrainingRun::write_checkpoint() {
 bool TrainingRun::record(const MinibatchResult& m) {
   const std::lock_guard lock(mutex_);
   summary_.add(m);
+  ranks_.trained(m);
   epoch_tally_.add(m);
   interval_.add(m);
   if (interval_.minibatches == kMinibatchesPerInterval) {
@@ -273,7 +344,8 @@ void TrainingRun::tick() {
   s.epoch = epoch_;
   s.epochs = summary_.epochs_wanted;
   s.minibatches = epoch_tally_.minibatches;
-  s.minibatches_of_epoch = static_cast<std::size_t>(minibatches_of_epoch());
+  s.minibatches_of_epoch =
+      static_cast<std::size_t>(minibatches_of_epoch()) - others_samples_ / static_cast<std::size_t>(summary_.batch);
   const double samples = static_cast<double>(epoch_tally_.samples - shown_.samples);
   s.loss = samples > 0 ? (epoch_tally_.loss - shown_.loss) / samples : 0;
   s.accuracy = samples > 0 ? static_cast<double>(epoch_tally_.correct - shown_.correct) / samples : 0;

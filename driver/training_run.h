@@ -4,11 +4,17 @@
 // two are all that a checkpoint has to say of it. Mini-batches are dealt in that order; an epoch is one pass of the
 // trainer, or several where a checkpoint is wanted within it: between passes nothing is in flight.
 //
+// Several ranks make a pass together, each a part of it (driver/cluster/ranks.h). At its end all know what all have
+// done, so that they go on alike: the sums are the same everywhere then, and rank 0 alone tells of them. Stopped within
+// an asynchronous pass, each rank has done something of its part, which is no position: such a run goes on from its
+// last checkpoint.
+//
 // Checkpoints do not change what is computed. With bsp they wait for the end of a step, so that steps are the same
 // with and without them. With several asynchronous workers each costs one drain: a mini-batch of the slowest worker.
 #pragma once
 
 #include "driver/checkpoint.h"
+#include "driver/cluster/ranks.h"
 #include "driver/data/dataset.h"
 #include "driver/evaluation.h"
 #include "driver/options.h"
@@ -28,14 +34,14 @@ namespace prorata {
 class TrainingRun {
  public:
   // `base`: what state.json says beside the run's position. All must outlive the run, which takes notes in the summary.
-  TrainingRun(const TrainOptions& options, Network& network, const Dataset& data, Summary& summary, RunDirectory& out,
-              Checkpoints& checkpoints, std::string network_file, nlohmann::json base);
+  TrainingRun(const Job& job, const TrainOptions& options, Network& network, const Dataset& data, Summary& summary,
+              RunDirectory& out, Checkpoints& checkpoints, std::string network_file, nlohmann::json base);
 
   // Takes the position and the sums of a checkpoint, whose parameters the network has already. InputError where its
   // state is not that of such a run.
   void go_on_from(const Checkpoint& checkpoint);
-  // To the end, to a signal, or until it diverges: `stopped_by` of the summary says which. Unless it diverged there is
-  // a checkpoint then.
+  // To the end, to a signal, or until it diverges: `stopped_by` of the summary says which. Unless it diverged, or
+  // several asynchronous ranks were stopped, there is a checkpoint then of all that was done.
   void run();
 
   static constexpr const char* kDiverged = "divergence";
@@ -45,6 +51,8 @@ class TrainingRun {
   void shuffle();
   void train_until(std::int64_t minibatch);
   void train_pass(std::size_t samples);
+  void add_up(const Tally& before, std::uint64_t minibatches_before);
+  void note_expectations();
   void close_epoch();
   void write_checkpoint();
   void note_signal();
@@ -54,7 +62,7 @@ class TrainingRun {
 
   std::int64_t minibatches_of_epoch() const { return (std::ssize(order_) + summary_.batch - 1) / summary_.batch; }
   std::int64_t next_checkpoint() const;
-  UpdateStep step(std::size_t minibatch) const;
+  UpdateStep step(const Part& part, std::size_t sample) const;
 
   const TrainOptions& options_;
   const Dataset& data_;
@@ -64,6 +72,7 @@ class TrainingRun {
   const std::string network_file_;
   const nlohmann::json base_;
   Network& network_;
+  Ranks ranks_;
   Trainer trainer_;
   SampleHandles train_;
   Progress progress_;
@@ -72,10 +81,12 @@ class TrainingRun {
 
   int epoch_ = 1;             // that it is in
   bool saved_ = false;        // the last checkpoint has all that was done
+  bool at_position_ = true;   // what was done of the epoch is the front of its order
   double epoch_seconds_ = 0;  // of training in this epoch
   double interval_seconds_ = 0;
-  double epoch_start_ = 0;  // as if it had been one pass
-  std::mutex mutex_;        // what follows, and the summary while a pass runs
+  std::size_t others_samples_ = 0;  // of other ranks in this pass
+  double epoch_start_ = 0;          // as if it had been one pass
+  std::mutex mutex_;                // what follows, and the summary while a pass runs
   Tally epoch_tally_, interval_, shown_;
   double interval_start_ = 0;
   std::vector<nlohmann::ordered_json> intervals_;

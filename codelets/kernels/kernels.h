@@ -325,4 +325,26 @@ KERNEL(accumulate, int count, float weight, int first, GLOBAL const float* gradi
   FOR_EACH(i, count) sum[i] = first ? weight * gradient[i] : sum[i] + weight * gradient[i];
 }
 
+// Of exchange.h.
+KERNEL(pack, int count, GLOBAL const float* params, GLOBAL const float* anchor, GLOBAL float* changes) {
+  FOR_EACH(i, count) changes[i] = params[i] - anchor[i];
+}
+
+KERNEL(absorb, int count, GLOBAL float* params, GLOBAL float* anchor, GLOBAL const float* changes,
+       GLOBAL float* answer) {
+  FOR_EACH(i, count) {
+    params[i] += changes[i];
+    answer[i] = params[i] - anchor[i];
+    anchor[i] += answer[i];
+  }
+}
+
+KERNEL(merge, int count, GLOBAL float* params, GLOBAL float* anchor, GLOBAL const float* changes,
+       GLOBAL const float* answer) {
+  FOR_EACH(i, count) {
+    params[i] += answer[i] - changes[i];
+    anchor[i] += answer[i];
+  }
+}
+
 KERNELS_END

@@ -321,6 +321,39 @@ inline const std::vector<Operation>& operations() {
                                                    const Arguments& in) -> std::vector<Results> {
                                       return {reference::accumulate_gradient(args, in[0], in[1]), {}};
                                     }},
+      Entry<ExchangeArgs>{.codelet = pack_changes,  // params, anchor, changes
+                          .elements = {f32, f32, f32},
+                          .shapes = exchange_shapes(),
+                          .inputs = [](const ExchangeArgs& args, Random& random) -> Arguments {
+                            const auto count = std::size_t(args.shape.count);
+                            return {random.uniform(count), random.uniform(count), {}};
+                          },
+                          .expected = [](const ExchangeArgs&, const Arguments& in) -> std::vector<Results> {
+                            return {{}, {}, reference::pack_changes(in[0], in[1])};
+                          }},
+      Entry<ExchangeArgs>{.codelet = absorb_changes,  // params, anchor, changes, answer
+                          .elements = {f32, f32, f32, f32},
+                          .shapes = exchange_shapes(),
+                          .inputs = [](const ExchangeArgs& args, Random& random) -> Arguments {
+                            const auto count = std::size_t(args.shape.count);
+                            return {random.uniform(count), random.uniform(count), random.uniform(count), {}};
+                          },
+                          .expected = [](const ExchangeArgs&, const Arguments& in) -> std::vector<Results> {
+                            auto [params, anchor, answer] = reference::absorb_changes(in[0], in[1], in[2]);
+                            return {params, anchor, {}, answer};
+                          }},
+      Entry<ExchangeArgs>{
+          .codelet = merge_answer,  // params, anchor, changes, answer
+          .elements = {f32, f32, f32, f32},
+          .shapes = exchange_shapes(),
+          .inputs = [](const ExchangeArgs& args, Random& random) -> Arguments {
+            const auto count = std::size_t(args.shape.count);
+            return {random.uniform(count), random.uniform(count), random.uniform(count), random.uniform(count)};
+          },
+          .expected = [](const ExchangeArgs&, const Arguments& in) -> std::vector<Results> {
+            auto [params, anchor, answer] = reference::merge_answer(in[0], in[1], in[2], in[3]);
+            return {params, anchor, {}, {}};
+          }},
   };
   return all;
 }

@@ -405,6 +405,42 @@ Results accumulate_gradient(const AccumulateGradientArgs& args, const Values& su
   return expected(result);
 }
 
+namespace {
+
+template <class... Terms>
+Expected sum_of(Terms... terms) {
+  Sum sum;
+  (sum.add(terms), ...);
+  return sum.expected();
+}
+
+}  // namespace
+
+Results pack_changes(const Values& params, const Values& anchor) {
+  Results changes;
+  for (std::size_t i = 0; i < params.size(); ++i) changes.push_back(sum_of(params[i], -anchor[i]));
+  return changes;
+}
+
+Exchanged absorb_changes(const Values& params, const Values& anchor, const Values& changes) {
+  Exchanged e;
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    e.params.push_back(sum_of(params[i], changes[i]));
+    e.answer.push_back(sum_of(e.params[i], -anchor[i]));
+    e.anchor.push_back(sum_of(anchor[i], e.answer[i]));
+  }
+  return e;
+}
+
+Exchanged merge_answer(const Values& params, const Values& anchor, const Values& changes, const Values& answer) {
+  Exchanged e;
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    e.params.push_back(sum_of(params[i], sum_of(answer[i], -changes[i])));
+    e.anchor.push_back(sum_of(anchor[i], answer[i]));
+  }
+  return e;
+}
+
 Results matrix_product(std::size_t m, std::size_t n, std::size_t k, const Values& a, const Values& b) {
   std::vector<Sum> c(m * n);
   for (std::size_t i = 0; i < m; ++i)

@@ -145,6 +145,13 @@ Results sum_of_squares(const SumOfSquaresArgs& args, const Values& gradient, con
 Results clip_gradient(const ClipGradientArgs& args, const Values& gradient, const Values& squares);
 Results accumulate_gradient(const AccumulateGradientArgs& args, const Values& sum, const Values& gradient);
 
+struct Exchanged {
+  Results params, anchor, answer;
+};
+Results pack_changes(const Values& params, const Values& anchor);
+Exchanged absorb_changes(const Values& params, const Values& anchor, const Values& changes);
+Exchanged merge_answer(const Values& params, const Values& anchor, const Values& changes, const Values& answer);
+
 // c[m, n] = a[m, k] b[k, n].
 Results matrix_product(std::size_t m, std::size_t n, std::size_t k, const Values& a, const Values& b);
 

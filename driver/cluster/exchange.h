@@ -1,4 +1,4 @@
-// The exchange of parameters among ranks, by StarPU-MPI.
+// The exchange of parameters among ranks, by StarPU-MPI: asynchronous training.
 //
 // Each layer with parameters has one rank that owns it; the others train on copies. In a round a rank sends to each
 // owner what its own training has changed of the owner's layers, and gets back what else has changed there
@@ -9,47 +9,31 @@
 // thread polls).
 #pragma once
 
+#include "driver/cluster/job.h"
 #include "models/network.h"
 
-#include <mpi.h>
-
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <vector>
 
 namespace prorata {
 
-// For each of `bytes`, the rank of `ranks` that owns it: so that the largest sum of a rank is small (the largest first,
-// each to whoever has least).
-std::vector<int> share_out(const std::vector<std::size_t>& bytes, int ranks);
-
 class Exchange {
  public:
-  // StarPU-MPI must be initialised on `ranks`. The parameters are the same on all ranks, and no task uses them.
-  Exchange(Network& network, MPI_Comm ranks);
-  ~Exchange();
-  Exchange(const Exchange&) = delete;
-  Exchange& operator=(const Exchange&) = delete;
+  virtual ~Exchange() = default;
 
-  // Submits a round; from any thread, callbacks too, but one call at a time, and not before `done` of the one before,
-  // which is called from a worker or StarPU-MPI's thread when this rank has its answers and has answered the others.
-  void begin_round(std::function<void()> done);
+  // Submits a round; from any thread, but one call at a time, and not before `done` of the one before, which is called
+  // from a worker or StarPU-MPI's thread when this rank has its answers and has answered the others.
+  virtual void begin_round(std::function<void()> done) = 0;
 
-  // Makes the parameters of all ranks those of the owners, to the bit. On all ranks, while no task uses them.
-  void synchronize();
+  // The ranks that the round in flight waits for. From any thread.
+  virtual std::vector<int> waits_for() const = 0;
 
- private:
-  struct Link;   // one layer, between its owner and one other rank
-  struct Block;  // one layer
-
-  void finish_one();
-
-  MPI_Comm comm_;
-  int rank_ = 0, size_ = 0;
-  std::vector<std::unique_ptr<Block>> blocks_;
-  std::atomic<std::size_t> unfinished_{0};
-  std::function<void()> done_;
+  // The parameters of all ranks are the same, and no task uses them: from here on counts what is changed.
+  virtual void begin_anew() = 0;
 };
+
+// There are several ranks; their parameters are the same, and no task uses them. The network must outlive it.
+std::unique_ptr<Exchange> make_exchange(const Job& job, Network& network);
 
 }  // namespace prorata

@@ -1,12 +1,12 @@
 // The job: the ranks that train together, each a process that mpirun or srun has started.
 //
-// What ends one rank ends all of them, with one sentence that names the rank: checks that may fail on some rank alone
-// are made together.
+// What fails on one rank ends all of them, with one sentence that names the rank. While the ranks set out they meet in
+// gather() only: a rank that fails takes part in the next one with its error, and all throw it there (run()). Later
+// they also wait for each other in other ways, so a rank that fails then ends the others at once (guard()).
 #pragma once
 
-#include <mpi.h>
-
 #include <functional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,7 +16,8 @@ namespace prorata {
 class Job {
  public:
   // MPI from start to end, where a launcher has started several ranks; else there is one rank, and no MPI. At most one
-  // lives in a program's life.
+  // lives in a program's life. InputError: several were started, and there is no MPI in this build, or one that
+  // threads cannot use.
   Job();
   ~Job();
   Job(const Job&) = delete;
@@ -25,26 +26,37 @@ class Job {
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
   bool alone() const { return ranks_ == 1; }
-  MPI_Comm comm() const { return comm_; }
-  // Of the ranks on this node, how many there are, and which of them this is.
-  int ranks_here() const { return ranks_here_; }
-  int rank_here() const { return rank_here_; }
+  bool first() const { return rank_ == 0; }
 
-  // On all ranks at once. What each rank says, by rank.
+  // `work`, which returns an exit code. Where it throws before guard(), rank 0 throws that, and which rank it was; the
+  // others, which shall say nothing more, return its exit code.
+  int run(const std::function<int()>& work) const;
+  // `work`, in which ranks wait for each other in whatever way: an exception ends all ranks, at once. `hint`: what the
+  // user can do then.
+  void guard(const std::function<void()>& work, const std::function<std::string()>& hint) const;
+  // Ends all ranks at once, with an exit code.
+  [[noreturn]] void abort(int code) const;
+
+  // On all ranks at once, from their main threads. What each rank says, by rank.
   std::vector<std::string> gather(const std::string& said) const;
+  // The same of numbers, each rank as many: their sums, each added in the order of ranks.
+  std::vector<double> sum(const std::vector<double>& said) const;
+  // The same of one number: what each rank says, by rank.
   std::vector<double> gather(double said) const;
-
-  // On all ranks at once. Does `step` on each; where one throws an InputError, each throws one that names the first
-  // such rank and what it said. Other exceptions likewise as std::runtime_error.
-  void together(const std::function<void()>& step) const;
+  // The same: `values` become those of rank `from`.
+  void broadcast(std::span<float> values, int from) const;
 
   // On all ranks at once. Each has the same names in the same order; InputError on all where a value is not that of
   // rank 0: which rank, which name, both values.
   void must_agree(const std::vector<std::pair<std::string, std::string>>& settings) const;
 
  private:
-  MPI_Comm comm_ = MPI_COMM_NULL;
-  int rank_ = 0, ranks_ = 1, rank_here_ = 0, ranks_here_ = 1;
+  std::vector<std::string> gather_bytes(const std::string& said) const;
+  std::vector<std::string> opened(std::vector<std::string> all) const;
+
+  int rank_ = 0, ranks_ = 1;
+  bool started_ = false;         // MPI, by this job
+  mutable bool agreed_ = false;  // on an error: all have it
 };
 
 }  // namespace prorata

@@ -87,16 +87,19 @@ void RunDirectory::open_metrics(std::ios::openmode mode) {
 }
 
 void RunDirectory::append_metrics(const nlohmann::ordered_json& line) {
+  if (elsewhere_) return;
   metrics_ << line.dump() << std::endl;
   if (!metrics_) throw std::runtime_error(metrics_file().string() + ": cannot be written; is the disk full?");
 }
 
 std::uint64_t RunDirectory::sync_metrics() {
+  if (elsewhere_) return 0;
   sync_path(metrics_file());
   return fs::file_size(metrics_file());
 }
 
 void RunDirectory::go_on(std::uint64_t metrics_bytes) {
+  if (elsewhere_) return;
   for (const fs::path& folder : {path_, path_ / "checkpoints"})
     if (::access(folder.c_str(), W_OK) != 0)
       throw InputError(folder.string() + ": cannot be written: " + std::strerror(errno) +
@@ -110,7 +113,7 @@ void RunDirectory::go_on(std::uint64_t metrics_bytes) {
 }
 
 void RunDirectory::write_summary(const nlohmann::ordered_json& summary) {
-  write_whole(path_ / "summary.json", summary.dump(2) + "\n");
+  if (!elsewhere_) write_whole(path_ / "summary.json", summary.dump(2) + "\n");
 }
 
 }  // namespace prorata

@@ -18,12 +18,18 @@ std::filesystem::path make_result_folder(const std::optional<std::filesystem::pa
 // Written under another name and renamed: it is there whole or not at all.
 void write_whole(const std::filesystem::path& file, const std::string& content);
 
+// One that another process writes: whatever is written to it here goes nowhere.
+struct WrittenElsewhere {
+  std::filesystem::path path;
+};
+
 class RunDirectory {
  public:
   // Makes it, as make_result_folder(), without what an overwritten run left. InputError: another process has it.
   RunDirectory(const std::optional<std::filesystem::path>& wanted, const std::string& model, bool overwrite);
   // One that is there, to be gone on with: go_on() says from where. InputError: another process has it.
   explicit RunDirectory(std::filesystem::path path);
+  explicit RunDirectory(WrittenElsewhere directory) : path_(std::move(directory.path)), elsewhere_(true) {}
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
@@ -44,6 +50,7 @@ class RunDirectory {
   void open_metrics(std::ios::openmode mode);
 
   std::filesystem::path path_;
+  const bool elsewhere_ = false;
   int lock_ = -1;  // the folder, for this process alone
   std::ofstream metrics_;
 };

@@ -14,43 +14,10 @@ namespace prorata {
 
 using Json = nlohmann::ordered_json;
 
-void StalenessHistogram::add(std::uint64_t staleness) {
-  if (staleness >= counts_.size()) counts_.resize(staleness + 1);
-  ++counts_[staleness];
-}
-
-void StalenessHistogram::merge(const StalenessHistogram& other) {
-  if (other.counts_.size() > counts_.size()) counts_.resize(other.counts_.size());
-  for (std::size_t s = 0; s < other.counts_.size(); ++s) counts_[s] += other.counts_[s];
-}
-
-std::uint64_t StalenessHistogram::total() const {
-  return std::accumulate(counts_.begin(), counts_.end(), std::uint64_t{0});
-}
-
-double StalenessHistogram::mean() const {
-  const std::uint64_t n = total();
-  if (n == 0) return 0;
-  double sum = 0;
-  for (std::size_t s = 0; s < counts_.size(); ++s) sum += static_cast<double>(s * counts_[s]);
-  return sum / static_cast<double>(n);
-}
-
-std::uint64_t StalenessHistogram::percentile(double fraction) const {
-  const double wanted = fraction * static_cast<double>(total());
-  double below = 0;
-  for (std::size_t s = 0; s < counts_.size(); ++s)
-    if ((below += static_cast<double>(counts_[s])) >= wanted) return s;
-  return max();
-}
-
-Json StalenessHistogram::json() const {
-  return {{"mean", mean()}, {"p95", percentile(0.95)}, {"max", max()}, {"histogram", counts_}};
-}
-
-Summary::Summary() {
+Summary::Summary(int rank) {
   for (const WorkerPlace& place : worker_places()) {
     WorkerSummary w;
+    w.rank = rank;
     w.id = place.id;
     w.name = place.name;
     w.kind = place.kind;
@@ -78,7 +45,8 @@ Json number(double v) { return std::isfinite(v) ? Json(v) : Json(nullptr); }
 
 // `samples`, `wall_seconds`: of the run.
 Json json_of(const WorkerSummary& w, std::uint64_t samples, double wall_seconds) {
-  return {{"id", w.id},
+  return {{"rank", w.rank},
+          {"id", w.id},
           {"name", w.name},
           {"kind", w.kind},
           {"memory_node", w.memory_node},
@@ -157,9 +125,71 @@ Json Summary::json() const {
   Json& moved = root["transfers"] = Json::array();
   for (const Traffic& t : transfers)
     moved.push_back({{"from", t.from}, {"to", t.to}, {"bytes", t.bytes}, {"transfers", t.transfers}});
+  if (!ranks.empty()) {
+    Json& list_of_ranks = root["ranks"] = Json::array();
+    for (std::size_t r = 0; r < ranks.size(); ++r)
+      list_of_ranks.push_back({{"rank", r},
+                               {"host", ranks[r].host},
+                               {"minibatches", ranks[r].minibatches},
+                               {"samples", ranks[r].samples},
+                               {"share", rate(static_cast<double>(ranks[r].samples), static_cast<double>(samples))},
+                               {"samples_per_second", rate(static_cast<double>(ranks[r].samples), wall_seconds)},
+                               {"rounds", ranks[r].rounds},
+                               {"rounds_behind", ranks[r].behind.json()}});
+  }
   root["starpu_version"] = starpu_version();
   root["host"] = host_json();
   return root;
+}
+
+void to_json(nlohmann::json& json, const WorkerSummary& w) {
+  json = {{"rank", w.rank},
+          {"id", w.id},
+          {"name", w.name},
+          {"kind", w.kind},
+          {"memory_node", w.memory_node},
+          {"minibatches", w.minibatches},
+          {"samples", w.samples},
+          {"minibatch_seconds", w.minibatch_seconds},
+          {"expected_samples_per_second", w.expected_samples_per_second},
+          {"busy_seconds", w.busy_seconds},
+          {"slowdown", w.slowdown},
+          {"staleness", w.staleness}};
+}
+
+void from_json(const nlohmann::json& json, WorkerSummary& w) {
+  w.rank = json.value("rank", 0);  // checkpoints of before there were ranks have none
+  json.at("id").get_to(w.id);
+  json.at("name").get_to(w.name);
+  json.at("kind").get_to(w.kind);
+  json.at("memory_node").get_to(w.memory_node);
+  json.at("minibatches").get_to(w.minibatches);
+  json.at("samples").get_to(w.samples);
+  json.at("minibatch_seconds").get_to(w.minibatch_seconds);
+  w.expected_samples_per_second = json.value("expected_samples_per_second", 0.0);
+  json.at("busy_seconds").get_to(w.busy_seconds);
+  json.at("slowdown").get_to(w.slowdown);
+  json.at("staleness").get_to(w.staleness);
+}
+
+std::vector<WorkerSummary> Summary::workers_here() const {
+  std::vector<WorkerSummary> here;
+  std::ranges::copy_if(workers, std::back_inserter(here), [](const WorkerSummary& w) { return w.here; });
+  return here;
+}
+
+WorkerSummary* Summary::find(const WorkerSummary& wanted) {
+  const auto found = std::ranges::find_if(workers, [&](const WorkerSummary& w) {
+    return w.rank == wanted.rank && w.id == wanted.id && w.name == wanted.name;
+  });
+  return found == workers.end() ? nullptr : &*found;
+}
+
+void Summary::put(const WorkerSummary& worker) {
+  if (WorkerSummary* const place = find(worker))
+    *place = worker;
+  else
+    workers.push_back(worker);
 }
 
 nlohmann::json Summary::counts() const {
@@ -173,19 +203,10 @@ nlohmann::json Summary::counts() const {
                          {"test_loss", test_loss},
                          {"test_accuracy", test_accuracy},
                          {"workers", nlohmann::json::array()},
+                         {"ranks", ranks},
                          {"rounds", nlohmann::json::array()},
                          {"transfers", nlohmann::json::array()}};
-  for (const WorkerSummary& w : workers)
-    root["workers"].push_back({{"id", w.id},
-                               {"name", w.name},
-                               {"kind", w.kind},
-                               {"memory_node", w.memory_node},
-                               {"minibatches", w.minibatches},
-                               {"samples", w.samples},
-                               {"minibatch_seconds", w.minibatch_seconds},
-                               {"busy_seconds", w.busy_seconds},
-                               {"slowdown", w.slowdown},
-                               {"staleness", w.staleness}});
+  for (const WorkerSummary& w : workers) root["workers"].push_back(w);
   for (const Round& r : rounds) root["rounds"].push_back({r.shares, r.expected_seconds, r.measured_seconds});
   for (const Traffic& t : transfers) root["transfers"].push_back({t.from, t.to, t.bytes, t.transfers});
   return root;
@@ -203,27 +224,14 @@ void Summary::go_on_from(const nlohmann::json& counts) {
   test_loss = real(counts.at("test_loss"));
   test_accuracy = real(counts.at("test_accuracy"));
   for (const nlohmann::json& before : counts.at("workers")) {
-    WorkerSummary w;
-    before.at("id").get_to(w.id);
-    before.at("name").get_to(w.name);
-    before.at("kind").get_to(w.kind);
-    before.at("memory_node").get_to(w.memory_node);
-    before.at("minibatches").get_to(w.minibatches);
-    before.at("samples").get_to(w.samples);
-    before.at("minibatch_seconds").get_to(w.minibatch_seconds);
-    before.at("busy_seconds").get_to(w.busy_seconds);
-    before.at("slowdown").get_to(w.slowdown);
-    before.at("staleness").get_to(w.staleness);
-    const auto same = std::find_if(workers.begin(), workers.end(),
-                                   [&](const WorkerSummary& now) { return now.id == w.id && now.name == w.name; });
-    if (same == workers.end()) {
-      w.here = false;
-      workers.push_back(std::move(w));
-    } else {
-      w.slowdown = same->slowdown;
-      *same = std::move(w);
-    }
+    WorkerSummary w = before.get<WorkerSummary>();
+    w.expected_samples_per_second = 0;
+    const WorkerSummary* const today = find(w);
+    w.here = today != nullptr;
+    if (today) w.slowdown = today->slowdown;
+    put(w);
   }
+  if (counts.contains("ranks")) counts.at("ranks").get_to(ranks);
   for (const nlohmann::json& r : counts.at("rounds"))
     rounds.push_back({r.at(0).get<std::vector<std::int64_t>>(), real(r.at(1)), real(r.at(2)), {}, false});
   for (const nlohmann::json& t : counts.at("transfers"))
@@ -256,8 +264,9 @@ std::string Summary::text() const {
                    rate(static_cast<double>(samples), wall_seconds), wall_seconds, scheduler, balance));
   line(fmt::format("  staleness      mean {:.2f}, p95 {}, max {}", all.mean(), all.percentile(0.95), all.max()));
   for (const WorkerSummary& w : workers)
-    line(fmt::format("  worker {} {:<16} {:5.1f} %  {:6} mini-batches  {:8.0f} samples/s{}  staleness {:.2f}{}{}", w.id,
-                     w.name, 100 * rate(static_cast<double>(w.samples), static_cast<double>(samples)), w.minibatches,
+    line(fmt::format("  {}worker {} {:<16} {:5.1f} %  {:6} mini-batches  {:8.0f} samples/s{}  staleness {:.2f}{}{}",
+                     ranks.empty() ? "" : fmt::format("rank {} ", w.rank), w.id, w.name,
+                     100 * rate(static_cast<double>(w.samples), static_cast<double>(samples)), w.minibatches,
                      rate(static_cast<double>(w.samples), w.minibatch_seconds),
                      w.kind == "cpu" ? fmt::format("  busy {:3.0f} %", 100 * rate(w.busy_seconds, wall_seconds)) : "",
                      w.staleness.mean(), too_slow(w) ? "  (too slow to help: no share)" : "",

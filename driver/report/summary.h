@@ -1,6 +1,7 @@
 // The result of a run: summary.json, and what a person reads at the end. Names are a contract: see docs/cli.md.
 #pragma once
 
+#include "driver/report/staleness_histogram.h"
 #include "driver/report/traffic.h"
 #include "driver/update_rule.h"
 #include "models/replica.h"
@@ -15,25 +16,9 @@
 
 namespace prorata {
 
-// Counts by staleness: how many mini-batches had it.
-class StalenessHistogram {
- public:
-  void add(std::uint64_t staleness);
-  void merge(const StalenessHistogram& other);
-  std::uint64_t total() const;
-  double mean() const;
-  std::uint64_t percentile(double fraction) const;  // the smallest staleness that `fraction` of them do not exceed
-  std::uint64_t max() const { return counts_.empty() ? 0 : counts_.size() - 1; }
-  nlohmann::ordered_json json() const;
-
-  NLOHMANN_DEFINE_TYPE_INTRUSIVE(StalenessHistogram, counts_)
-
- private:
-  std::vector<std::uint64_t> counts_;  // the last one is not 0
-};
-
 struct WorkerSummary {
-  int id = 0;
+  int rank = 0;
+  int id = 0;  // of that rank
   std::string name;
   std::string kind;  // cpu, cuda, opencl
   int memory_node = 0;
@@ -43,8 +28,18 @@ struct WorkerSummary {
   double expected_samples_per_second = 0;  // of the scheduler at the end; 0: not known
   double busy_seconds = 0;                 // in kernels
   double slowdown = 1;
-  bool here = true;  // false: it worked for an earlier part of the run
+  bool here = true;  // false: it works for another rank, or worked for an earlier part of the run
   StalenessHistogram staleness;
+};
+void to_json(nlohmann::json& json, const WorkerSummary& worker);
+void from_json(const nlohmann::json& json, WorkerSummary& worker);
+
+struct RankSummary {
+  std::string host;
+  std::uint64_t minibatches = 0, samples = 0;
+  std::uint64_t rounds = 0;   // of exchange
+  StalenessHistogram behind;  // docs/ranks.md: by mini-batch, in rounds
+  NLOHMANN_DEFINE_TYPE_INTRUSIVE(RankSummary, host, minibatches, samples, rounds, behind)
 };
 
 struct Summary {
@@ -71,16 +66,21 @@ struct Summary {
   double train_loss = 0;    // mean over the last epoch (what is done of it)
   double test_loss = 0, test_accuracy = 0;
   bool tested = false;
-  std::string stopped_by;  // "": it ran to the end; a signal's name, "divergence" or "error" otherwise
-  std::vector<WorkerSummary> workers;
+  std::string stopped_by;              // "": it ran to the end; a signal's name, "divergence" or "error" otherwise
+  std::vector<WorkerSummary> workers;  // first those that are here
+  std::vector<RankSummary> ranks;      // where there are several
   std::vector<Round> rounds;
   std::vector<Traffic> transfers;  // of training only
 
-  explicit Summary();  // fills in the workers; StarPU must be running
+  explicit Summary(int rank = 0);  // fills in this rank's workers; StarPU must be running
   void add(const MinibatchResult& minibatch);
   StalenessHistogram staleness() const;
   nlohmann::ordered_json json() const;
   std::string text() const;  // some lines for a person
+
+  // Figures of workers: of those that are here, and to be put in place of the others'.
+  std::vector<WorkerSummary> workers_here() const;
+  void put(const WorkerSummary& worker);
 
   // What a run has counted so far, to be kept in a checkpoint and to be gone on from. A worker that is not here today
   // keeps its figures, behind those that are. nlohmann::json::exception where it is no such thing.
@@ -88,6 +88,7 @@ struct Summary {
   void go_on_from(const nlohmann::json& counts);
 
  private:
+  WorkerSummary* find(const WorkerSummary& worker);
   std::string transfers_text() const;
   bool too_slow(const WorkerSummary& worker) const;
 };

@@ -109,6 +109,27 @@ std::vector<WorkerPlace> worker_places() {
   return places;
 }
 
+std::string host_name() {
+  char name[256] = "unknown";
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+std::vector<unsigned> allowed_cores() {
+  const Topology t;
+  const hwloc_bitmap_t allowed = hwloc_bitmap_alloc();
+  if (hwloc_get_cpubind(t.get(), allowed, HWLOC_CPUBIND_PROCESS) != 0) hwloc_bitmap_fill(allowed);
+  std::vector<unsigned> cores;
+  for (int c = 0; c < t.count(HWLOC_OBJ_CORE); ++c) {
+    const hwloc_obj_t core = hwloc_get_obj_by_type(t.get(), HWLOC_OBJ_CORE, static_cast<unsigned>(c));
+    if (!hwloc_bitmap_intersects(core->cpuset, allowed)) continue;
+    const hwloc_obj_t unit = hwloc_get_obj_inside_cpuset_by_type(t.get(), core->cpuset, HWLOC_OBJ_PU, 0);
+    if (unit) cores.push_back(unit->logical_index);
+  }
+  hwloc_bitmap_free(allowed);
+  return cores;
+}
+
 std::string cpu_name() {
   const Topology t;
   const hwloc_obj_t package = hwloc_get_obj_by_type(t.get(), HWLOC_OBJ_PACKAGE, 0);
@@ -124,8 +145,6 @@ bool cores_are_unlike() {
 
 Json host_json() {
   const Topology t;
-  char name[256] = "";
-  gethostname(name, sizeof(name) - 1);
   Json caches = Json::array();
   for (const auto type : {HWLOC_OBJ_L1CACHE, HWLOC_OBJ_L2CACHE, HWLOC_OBJ_L3CACHE}) {
     const int n = t.count(type);
@@ -134,7 +153,7 @@ Json host_json() {
     caches.push_back({{"level", first->attr->cache.depth}, {"count", n}, {"bytes", first->attr->cache.size}});
   }
   const hwloc_obj_t root = hwloc_get_root_obj(t.get());
-  return {{"name", name},
+  return {{"name", host_name()},
           {"cpu", cpu_name()},
           {"cores", t.count(HWLOC_OBJ_CORE)},
           {"processing_units", t.count(HWLOC_OBJ_PU)},

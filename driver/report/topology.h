@@ -21,6 +21,9 @@ std::vector<WorkerPlace> worker_places();
 
 // The processor's name, or "unknown".
 std::string cpu_name();
+std::string host_name();
+// The cores that this process may run on, each by the logical number of its first processing unit.
+std::vector<unsigned> allowed_cores();
 // Whether the machine says of itself that its cores are unlike.
 bool cores_are_unlike();
 

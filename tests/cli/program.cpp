@@ -36,10 +36,13 @@ Output Program::run(const std::vector<std::string>& arguments, const std::map<st
     unsetenv("STARPU_SILENT");
     for (const auto& [name, value] : environment)
       value.empty() ? unsetenv(name.c_str()) : setenv(name.c_str(), value.c_str(), 1);
-    std::vector<char*> argv{const_cast<char*>("prorata")};
-    for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
+    std::vector<std::string> command = launcher_;
+    command.push_back(PRORATA_PROGRAM);
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    std::vector<char*> argv;
+    for (std::string& word : command) argv.push_back(word.data());
     argv.push_back(nullptr);
-    execv(PRORATA_PROGRAM, argv.data());
+    execvp(argv.front(), argv.data());
     _exit(99);
   }
   int status = 0;

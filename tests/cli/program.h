@@ -23,13 +23,16 @@ class Program : public ::testing::Test {
   Program();
   ~Program() override;
 
-  // Runs `prorata ARGUMENTS...` in folder(), with these variables set ("" takes one away) besides one CPU worker.
-  // `meanwhile` is called about every 10 ms while it runs.
+  // Runs `prorata ARGUMENTS...`, by launcher() where there is one, in folder(), with these variables set ("" takes one
+  // away) besides one CPU worker. `meanwhile` is called about every 10 ms while it runs.
   Output run(const std::vector<std::string>& arguments, const std::map<std::string, std::string>& environment = {},
              const std::function<void(pid_t)>& meanwhile = {});
 
   // `train` on a small network and synthetic data, into folder() / "run".
   Output train(std::vector<std::string> more = {}, const std::map<std::string, std::string>& environment = {});
+
+  // What starts the program, as `mpirun -n 2`.
+  std::vector<std::string>& launcher() { return launcher_; }
 
   const std::filesystem::path& folder() const { return folder_; }
   std::filesystem::path write(const std::string& name, const std::string& content) const;
@@ -46,6 +49,7 @@ class Program : public ::testing::Test {
 
  private:
   std::filesystem::path folder_;
+  std::vector<std::string> launcher_;
 };
 
 std::string read(const std::filesystem::path& file);

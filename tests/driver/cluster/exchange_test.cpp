@@ -2,13 +2,14 @@
 #include "driver/cluster/exchange.h"
 
 #include "codelets/apply_gradient.h"
+#include "driver/cluster/gradient_sum.h"
+#include "driver/cluster/owners.h"
 #include "models/layers.h"
 #include "tests/driver/cluster/main.h"
 #include "tests/starpu_fixture.h"
 #include "tests/tiny_networks.h"
 
 #include <gtest/gtest.h>
-#include <starpu_mpi.h>
 
 #include <condition_variable>
 #include <mutex>
@@ -18,14 +19,8 @@ namespace {
 
 class AmongRanks : public test::WithStarpu {
  protected:
-  void SetUp() override {
-    start(1);
-    ASSERT_EQ(starpu_mpi_init_comm(nullptr, nullptr, 0, test::job().comm()), 0);
-  }
-  void TearDown() override {
-    starpu_mpi_shutdown();
-    stop();
-  }
+  void SetUp() override { start(1); }
+  void TearDown() override { stop(); }
   const int rank_ = test::job().rank(), size_ = test::job().ranks();
 };
 
@@ -59,57 +54,69 @@ class Training {
   std::vector<ParameterBlock*> blocks_;
 };
 
+// A round, from begin to end, with something to do in between.
+void make_round(
+    Exchange& exchange, const std::function<void()>& meanwhile = [] {}) {
+  std::mutex mutex;
+  std::condition_variable ended;
+  bool done = false;
+  exchange.begin_round([&] {
+    const std::lock_guard lock(mutex);
+    done = true;
+    ended.notify_one();
+  });
+  meanwhile();
+  std::unique_lock lock(mutex);
+  ended.wait(lock, [&] { return done; });
+}
+
 TEST_F(AmongRanks, EveryChangeArrivesOnceEverywhere) {
   Network network(test::small_mlp(), 1);
   for (std::size_t i = 0; i < network.depth(); ++i)
     if (ParameterBlock* b = network.parameters(i)) std::ranges::fill(b->values.span(), 0.0f);
-  float expected = 0;
-  {
-    Exchange exchange(network, test::job().comm());
-    Training training(network);
-    for (int epoch = 0; epoch < 3; ++epoch) {
-      for (int round = 0; round < 10; ++round) {
-        for (int n = 0; n <= rank_; ++n) training.step(static_cast<float>(1 + n + round));
-        std::mutex mutex;
-        std::condition_variable ended;
-        bool done = false;
-        exchange.begin_round([&] {
-          const std::lock_guard lock(mutex);
-          done = true;
-          ended.notify_one();
-        });
-        training.step(static_cast<float>(1 + rank_));
-        std::unique_lock lock(mutex);
-        ended.wait(lock, [&] { return done; });
-        for (int r = 0; r < size_; ++r) {
-          for (int n = 0; n <= r; ++n) expected += static_cast<float>(1 + n + round);
-          expected += static_cast<float>(1 + r);
-        }
+  float expected = 0;  // small whole numbers: sums are exact in any order
+  const std::unique_ptr<Exchange> exchange = make_exchange(test::job(), network);
+  Training training(network);
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    for (int round = 0; round < 10; ++round) {
+      for (int n = 0; n <= rank_; ++n) training.step(static_cast<float>(1 + n + round));
+      make_round(*exchange, [&] { training.step(static_cast<float>(1 + rank_)); });
+      for (int r = 0; r < size_; ++r) {
+        for (int n = 0; n <= r; ++n) expected += static_cast<float>(1 + n + round);
+        expected += static_cast<float>(1 + r);
       }
-      // What came after the last round is not the others' yet.
-      bool done = false;
-      std::mutex mutex;
-      std::condition_variable ended;
-      exchange.begin_round([&] {
-        const std::lock_guard lock(mutex);
-        done = true;
-        ended.notify_one();
-      });
-      std::unique_lock lock(mutex);
-      ended.wait(lock, [&] { return done; });
-      lock.unlock();
-      exchange.synchronize();
-      for (std::size_t i = 0; i < network.depth(); ++i)
-        if (ParameterBlock* b = network.parameters(i)) {
-          for (float v : b->values.span()) ASSERT_EQ(v, expected) << "epoch " << epoch << " layer " << i;
-        }
     }
+    make_round(*exchange);  // what came after the last round is not the others' yet
+    network.fetch(STARPU_RW);
+    for (const OwnedBlock& block : share_out(network, size_)) {
+      std::vector<float> values(block.parameters->values.span().begin(), block.parameters->values.span().end());
+      test::job().broadcast(values, block.owner);
+      for (float v : values) ASSERT_EQ(v, expected) << "epoch " << epoch << " layer " << block.number;
+      std::ranges::copy(values, block.parameters->values.span().begin());
+    }
+    exchange->begin_anew();
   }
 }
 
-TEST(ShareOut, TheLargestFirst) {
-  EXPECT_EQ(share_out({10, 100, 60, 50}, 2), (std::vector<int>{0, 0, 1, 1}));
-  EXPECT_EQ(share_out({5}, 3), (std::vector<int>{0}));
+TEST_F(AmongRanks, SumsGradientsOverAll) {
+  Network network(test::small_mlp(), 1);
+  const GradientSum sum = make_gradient_sum(test::job(), network);
+  const std::size_t blocks = share_out(network, size_).size();
+  for (int step = 0; step < 5; ++step) {
+    float expected = 0;
+    for (int r = 0; r < size_; ++r) expected += static_cast<float>(r + step);
+    for (std::size_t b = 0; b <= blocks; ++b) {
+      const std::size_t count = b == blocks ? 1 : share_out(network, size_)[b].parameters->values.count;
+      std::vector<float> values(count, static_cast<float>(rank_ + step));
+      {
+        const DataHandle handle = DataHandle::in_main_memory(values.data(), count);
+        sum(b, handle.get());
+        starpu_data_acquire(handle.get(), STARPU_R);
+        starpu_data_release(handle.get());
+      }
+      for (float v : values) ASSERT_EQ(v, expected) << "step " << step << " block " << b;
+    }
+  }
 }
 
 }  // namespace

@@ -1,0 +1,28 @@
+// Of a build without MPI: there is one rank.
+#include "driver/cluster/exchange.h"
+#include "driver/cluster/gradient_sum.h"
+#include "driver/cluster/job.h"
+#include "models/errors.h"
+
+#include <cstdlib>
+#include <stdexcept>
+
+namespace prorata {
+
+Job::Job() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
+    if (const char* ranks = std::getenv(name); ranks && std::atoi(ranks) > 1)
+      throw InputError(std::string("this prorata was built without MPI, and ") + ranks +
+                       " ranks of it were started; build it where there is an MPI and StarPU-MPI (Debian: "
+                       "libopenmpi-dev, libstarpu-dev), with PRORATA_MPI");
+}
+
+Job::~Job() = default;
+void Job::abort(int code) const { std::_Exit(code); }
+std::vector<std::string> Job::gather_bytes(const std::string& said) const { return {said}; }
+void Job::broadcast(std::span<float>, int) const {}
+
+std::unique_ptr<Exchange> make_exchange(const Job&, Network&) { throw std::logic_error("there is one rank"); }
+GradientSum make_gradient_sum(const Job&, Network&) { throw std::logic_error("there is one rank"); }
+
+}  // namespace prorata
