@@ -32,8 +32,11 @@ void must_agree(const Job& job, const nlohmann::json& base, const TrainOptions& 
       {"--exchange-period", std::to_string(o.exchange_period)},
       {"--checkpoint-every", o.checkpoint_every ? std::to_string(*o.checkpoint_every) : "epoch"},
       {"--resume", o.resume ? "given" : "not given"}};
-  for (const auto& [name, value] : base.at("settings").items())
-    if (name != "round") settings.emplace_back("--" + name, value.dump());  // its default is the rank's workers
+  const nlohmann::json& of_result = base.at("settings");
+  for (const auto& [name, value] : of_result.items())
+    if (name != "round" && name != "data")  // the first one's default is the rank's workers
+      settings.emplace_back("--" + name, value.dump());
+  settings.emplace_back("--data with", of_result.at("data").dump());  // last: they are others with another seed, too
   job.must_agree(settings);
 }
 
