@@ -49,7 +49,8 @@ std::vector<std::uint32_t> room_for(const Network& network, std::uint32_t wanted
 Trainer::Trainer(Network& network, const TrainerOptions& options)
     : options_(options), update_(network, options.sum_over_all), bound_(options.staleness) {
   const bool synchronous = options.consistency == Consistency::bsp;
-  const bool alone = options.replicas == 1 || (groups_are_bound() && starpu_worker_get_count() == 1);
+  const bool alone =
+      !options.exchanged && (options.replicas == 1 || (groups_are_bound() && starpu_worker_get_count() == 1));
   most_.assign(options.replicas, static_cast<std::uint32_t>(options.batch));
   if (options.share == PRORATA_SIZE)
     most_ =

@@ -69,6 +69,7 @@ struct TrainerOptions {
   Remedies remedies = {};
   prorata_share share = PRORATA_COUNT;  // PRORATA_SIZE: needs the policy `prorata` and as many replicas as workers
   Preprocessing preprocessing = {};
+  bool exchanged = false;  // others change the parameters meanwhile, so each mini-batch needs a snapshot of its own
   SynchronousUpdate::SumOverAll sum_over_all = {};  // of common steps
 };
 

@@ -64,6 +64,7 @@ TrainingRun::TrainingRun(const Job& job, const TrainOptions& options, Network& n
                                       .compensation = static_cast<float>(options.delay_compensation)},
                          .share = options.share,
                          .preprocessing = summary.preprocessing,
+                         .exchanged = ranks_.asynchronous(),
                          .sum_over_all = ranks_.gradient_sum()}),
       train_(data.train),
       progress_(Progress::choose(options.progress, options.common.quiet)) {

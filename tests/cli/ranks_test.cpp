@@ -75,7 +75,9 @@ TEST_P(Mode, MakesOneRun) {
   EXPECT_EQ(of_workers, samples);
   EXPECT_EQ(of_ranks, samples);
   EXPECT_EQ(minibatches, s.at("minibatches"));
-  EXPECT_GT(s.at("test_accuracy"), 0.9) << "with one layer the synthetic set is learnt for certain";
+  // With one layer the synthetic set is learnt for certain; but nothing bounds how far asp's ranks run ahead of their
+  // exchange, and these have all their few mini-batches done before the first answers are there. Chance is 0.33.
+  EXPECT_GT(s.at("test_accuracy"), std::string(consistency) == "asp" ? 0.45 : 0.9);
   // Rank 0 alone tells of it: a line for each epoch.
   std::istringstream metrics(read(folder() / "run" / "metrics.jsonl"));
   int epochs = 0;
