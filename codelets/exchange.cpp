@@ -5,9 +5,11 @@
 namespace prorata {
 namespace {
 
-void pack(const ExchangeArgs& args, const float* __restrict params, const float* __restrict anchor,
+void pack(const ExchangeArgs& args, float* __restrict params, const float* __restrict anchor,
           float* __restrict changes) {
-  for (std::int32_t i = 0; i < args.shape.count; ++i) changes[i] = params[i] - anchor[i];
+  for (std::int32_t i = 0; i < args.shape.count; ++i) changes[i] = args.weight * (params[i] - anchor[i]);
+  if (args.weight == 1) return;
+  for (std::int32_t i = 0; i < args.shape.count; ++i) params[i] = anchor[i] + changes[i];
 }
 
 void absorb(const ExchangeArgs& args, float* __restrict params, float* __restrict anchor,
@@ -29,8 +31,9 @@ void merge(const ExchangeArgs& args, float* __restrict params, float* __restrict
 
 struct Pack {
   template <class Device>
-  static void run(Device& d, const ExchangeArgs& args, In<Device> params, In<Device> anchor, Out<Device> changes) {
-    d.launch(kernels::pack, static_cast<std::size_t>(args.shape.count), args.shape.count, params, anchor, changes);
+  static void run(Device& d, const ExchangeArgs& args, Out<Device> params, In<Device> anchor, Out<Device> changes) {
+    d.launch(kernels::pack, static_cast<std::size_t>(args.shape.count), args.shape.count, args.weight, params, anchor,
+             changes);
   }
 };
 
@@ -55,7 +58,7 @@ struct Merge {
 }  // namespace
 
 const Codelet pack_changes{"pack_changes",
-                           {STARPU_R, STARPU_R, STARPU_W},
+                           {STARPU_RW, STARPU_R, STARPU_W},
                            footprint_of<ExchangeArgs>(),
                            {{"loops", cpu<pack>}},
                            on_devices<Pack>()};

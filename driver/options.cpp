@@ -330,6 +330,12 @@ void add_ranks(CLI::App* sub, TrainOptions& o) {
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str()
       ->type_name("N");
+  sub->add_option("--exchange-weight", o.exchange_weight,
+                  "With several ranks, asp or ssp: what a rank's own training counts for in an exchange: 1 / ranks is "
+                  "the mean of "
+                  "all, 1 the sum; default: 1 / sqrt(ranks)")
+      ->check(between(0, 1, true))
+      ->type_name("X");
   sub->add_option("--rank-timeout", o.rank_timeout,
                   "With several ranks: seconds that one waits for the others before it ends the job")
       ->check(between(0, 1e9, true))

@@ -54,6 +54,7 @@ TrainingRun::TrainingRun(const Job& job, const TrainOptions& options, Network& n
            .batch = summary.batch,
            .replicas = summary.replicas,
            .exchange_period = options.exchange_period,
+           .exchange_weight = options.exchange_weight.value_or(1 / std::sqrt(job.ranks())),
            .timeout = options.rank_timeout},
           [this] { trainer_.wake(); }, [&checkpoints] { return checkpoints.going_on(); }),
       trainer_(network, {.batch = summary.batch,

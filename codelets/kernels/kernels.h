@@ -326,8 +326,11 @@ KERNEL(accumulate, int count, float weight, int first, GLOBAL const float* gradi
 }
 
 // Of exchange.h.
-KERNEL(pack, int count, GLOBAL const float* params, GLOBAL const float* anchor, GLOBAL float* changes) {
-  FOR_EACH(i, count) changes[i] = params[i] - anchor[i];
+KERNEL(pack, int count, float weight, GLOBAL float* params, GLOBAL const float* anchor, GLOBAL float* changes) {
+  FOR_EACH(i, count) {
+    changes[i] = weight * (params[i] - anchor[i]);
+    if (weight != 1.0f) params[i] = anchor[i] + changes[i];
+  }
 }
 
 KERNEL(absorb, int count, GLOBAL float* params, GLOBAL float* anchor, GLOBAL const float* changes,

@@ -328,8 +328,9 @@ inline const std::vector<Operation>& operations() {
                             const auto count = std::size_t(args.shape.count);
                             return {random.uniform(count), random.uniform(count), {}};
                           },
-                          .expected = [](const ExchangeArgs&, const Arguments& in) -> std::vector<Results> {
-                            return {{}, {}, reference::pack_changes(in[0], in[1])};
+                          .expected = [](const ExchangeArgs& args, const Arguments& in) -> std::vector<Results> {
+                            auto [params, changes] = reference::pack_changes(args, in[0], in[1]);
+                            return {params, {}, changes};
                           }},
       Entry<ExchangeArgs>{.codelet = absorb_changes,  // params, anchor, changes, answer
                           .elements = {f32, f32, f32, f32},

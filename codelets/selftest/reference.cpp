@@ -416,10 +416,16 @@ Expected sum_of(Terms... terms) {
 
 }  // namespace
 
-Results pack_changes(const Values& params, const Values& anchor) {
-  Results changes;
-  for (std::size_t i = 0; i < params.size(); ++i) changes.push_back(sum_of(params[i], -anchor[i]));
-  return changes;
+Packed pack_changes(const ExchangeArgs& args, const Values& params, const Values& anchor) {
+  Packed packed;
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    Sum change;
+    change.add_product(args.weight, params[i]);
+    change.add_product(-args.weight, anchor[i]);
+    packed.changes.push_back(change.expected());
+    packed.params.push_back(args.weight == 1 ? Expected{params[i]} : sum_of(anchor[i], packed.changes[i]));
+  }
+  return packed;
 }
 
 Exchanged absorb_changes(const Values& params, const Values& anchor, const Values& changes) {

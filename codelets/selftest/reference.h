@@ -15,6 +15,7 @@
 #include "codelets/conv2d.h"
 #include "codelets/dense.h"
 #include "codelets/dropout.h"
+#include "codelets/exchange.h"
 #include "codelets/gather_batch.h"
 #include "codelets/gather_patches.h"
 #include "codelets/max_pool.h"
@@ -145,10 +146,13 @@ Results sum_of_squares(const SumOfSquaresArgs& args, const Values& gradient, con
 Results clip_gradient(const ClipGradientArgs& args, const Values& gradient, const Values& squares);
 Results accumulate_gradient(const AccumulateGradientArgs& args, const Values& sum, const Values& gradient);
 
+struct Packed {
+  Results params, changes;
+};
+Packed pack_changes(const ExchangeArgs& args, const Values& params, const Values& anchor);
 struct Exchanged {
   Results params, anchor, answer;
 };
-Results pack_changes(const Values& params, const Values& anchor);
 Exchanged absorb_changes(const Values& params, const Values& anchor, const Values& changes);
 Exchanged merge_answer(const Values& params, const Values& anchor, const Values& changes, const Values& answer);
 

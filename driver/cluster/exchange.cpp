@@ -1,5 +1,6 @@
 #include "driver/cluster/exchange.h"
 
+#include "codelets/apply_gradient.h"
 #include "codelets/exchange.h"
 #include "driver/cluster/owners.h"
 #include "driver/cluster/starpu_mpi.h"
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -16,10 +18,10 @@ namespace {
 
 // One layer, between its owner and one other rank.
 struct Link {
-  Link(const OwnedBlock& its_block, int other_rank)
+  Link(const OwnedBlock& its_block, int other_rank, float weight)
       : block(its_block),
         other(other_rank),
-        args{{static_cast<std::int32_t>(block.parameters->values.count)}},
+        args{{static_cast<std::int32_t>(block.parameters->values.count)}, weight},
         anchor(block.parameters->values.count),
         changes(anchor.count),
         answer(anchor.count),
@@ -36,13 +38,30 @@ struct Link {
   std::function<void()> done;
 };
 
+// What an owner itself learns of a layer, where that is weighed: a link to itself, without messages. The anchor follows
+// the layer in all but that.
+struct OwnLearning {
+  OwnLearning(const OwnedBlock& block, float weight)
+      : link(block, block.owner, weight), add{{link.args.shape.count}, 1, 0} {}
+
+  void submit_add(const DataHandle& changes) {
+    submit_task(make_task({&accumulate_gradient, {link.anchor_handle.get(), changes.get()}, &add, true}));
+  }
+
+  Link link;
+  AccumulateGradientArgs add;
+  starpu_task* pack = nullptr;
+};
+
 class StarpuMpiExchange : public Exchange {
  public:
-  StarpuMpiExchange(const Job& job, Network& network) : rank_(job.rank()) {
-    for (const OwnedBlock& block : share_out(network, job.ranks()))
+  StarpuMpiExchange(const Job& job, Network& network, float weight) : rank_(job.rank()) {
+    for (const OwnedBlock& block : share_out(network, job.ranks())) {
+      if (block.owner == rank_ && weight != 1) own_.emplace(block.number, std::make_unique<OwnLearning>(block, weight));
       for (int other = 0; other < job.ranks(); ++other)
         if (other != rank_ && (block.owner == rank_ || other == block.owner))
-          links_.push_back(std::make_unique<Link>(block, other));
+          links_.push_back(std::make_unique<Link>(block, other, weight));
+    }
     for (const auto& link : links_) link->done = [this] { finish_one(); };
     begin_anew();
   }
@@ -50,10 +69,12 @@ class StarpuMpiExchange : public Exchange {
   void begin_round(std::function<void()> done) override {
     done_ = std::move(done);
     unfinished_ = links_.size() + 1;
+    for (const auto& [number, own] : own_) own->pack = task(pack_changes, own->link, {own->link.changes_handle.get()});
     for (const auto& link : links_) {
       link->in_flight = true;
       link->block.owner == rank_ ? answer(*link) : ask(*link);
     }
+    submit_own();
     finish_one();
   }
 
@@ -65,17 +86,20 @@ class StarpuMpiExchange : public Exchange {
   }
 
   void begin_anew() override {
-    for (const auto& link : links_) {
-      const DataHandle& values = link->block.parameters->values_handle;
-      starpu_data_acquire(values.get(), STARPU_R);
-      starpu_data_acquire(link->anchor_handle.get(), STARPU_W);
-      std::ranges::copy(link->block.parameters->values.span(), link->anchor.span().begin());
-      starpu_data_release(link->anchor_handle.get());
-      starpu_data_release(values.get());
-    }
+    for (const auto& link : links_) take_anchor(*link);
+    for (const auto& [number, own] : own_) take_anchor(own->link);
   }
 
  private:
+  static void take_anchor(Link& link) {
+    const DataHandle& values = link.block.parameters->values_handle;
+    starpu_data_acquire(values.get(), STARPU_R);
+    starpu_data_acquire(link.anchor_handle.get(), STARPU_W);
+    std::ranges::copy(link.block.parameters->values.span(), link.anchor.span().begin());
+    starpu_data_release(link.anchor_handle.get());
+    starpu_data_release(values.get());
+  }
+
   static starpu_task* task(const Codelet& codelet, Link& link, std::vector<starpu_data_handle_t> messages) {
     messages.insert(messages.begin(), {link.block.parameters->values_handle.get(), link.anchor_handle.get()});
     return make_task({&codelet, std::move(messages), &link.args, true});
@@ -84,8 +108,22 @@ class StarpuMpiExchange : public Exchange {
   void answer(Link& link) {
     const starpu_data_handle_t changes = link.changes_handle.get(), answer = link.answer_handle.get();
     StarpuMpi::receive(changes, link.other, link.block.number, true);
-    submit_task(task(absorb_changes, link, {changes, answer}));
+    starpu_task* const absorb = task(absorb_changes, link, {changes, answer});
+    // What others have learnt is not to be weighed as the owner's.
+    if (const auto own = own_.find(link.block.number); own != own_.end())
+      starpu_task_declare_deps_array(absorb, 1, &own->second->pack);
+    submit_task(absorb);
     StarpuMpi::send(answer, link.other, link.block.number, false, on_done, &link);
+  }
+
+  void submit_own() {
+    for (const auto& [number, own] : own_) {
+      submit_task(own->pack);
+      own->submit_add(own->link.changes_handle);
+    }
+    for (const auto& link : links_)
+      if (const auto own = own_.find(link->block.number); own != own_.end())
+        own->second->submit_add(link->changes_handle);
   }
 
   void ask(Link& link) {
@@ -114,14 +152,15 @@ class StarpuMpiExchange : public Exchange {
   const int rank_;
   const StarpuMpi running_;
   std::vector<std::unique_ptr<Link>> links_;
+  std::map<std::size_t, std::unique_ptr<OwnLearning>> own_;  // by number of the layer
   std::atomic<std::size_t> unfinished_{0};
   std::function<void()> done_;
 };
 
 }  // namespace
 
-std::unique_ptr<Exchange> make_exchange(const Job& job, Network& network) {
-  return std::make_unique<StarpuMpiExchange>(job, network);
+std::unique_ptr<Exchange> make_exchange(const Job& job, Network& network, float weight) {
+  return std::make_unique<StarpuMpiExchange>(job, network, weight);
 }
 
 }  // namespace prorata

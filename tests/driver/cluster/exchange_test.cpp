@@ -98,6 +98,27 @@ TEST_F(AmongRanks, EveryChangeArrivesOnceEverywhere) {
   }
 }
 
+// Halves and quarters of small whole numbers: exact, too.
+TEST_F(AmongRanks, OwnTrainingCountsForItsWeight) {
+  Network network(test::small_mlp(), 1);
+  for (std::size_t i = 0; i < network.depth(); ++i)
+    if (ParameterBlock* b = network.parameters(i)) std::ranges::fill(b->values.span(), 0.0f);
+  const std::unique_ptr<Exchange> exchange = make_exchange(test::job(), network, 0.5f);
+  Training training(network);
+  float expected = 0;
+  for (int round = 0; round < 8; ++round) {
+    training.step(static_cast<float>(1 + rank_ + round));
+    make_round(*exchange);
+    for (int r = 0; r < size_; ++r) expected += 0.5f * static_cast<float>(1 + r + round);
+  }
+  make_round(*exchange);
+  network.fetch(STARPU_R);
+  for (const OwnedBlock& block : share_out(network, size_)) {
+    if (block.owner != rank_) continue;
+    for (float v : block.parameters->values.span()) ASSERT_EQ(v, expected) << "layer " << block.number;
+  }
+}
+
 TEST_F(AmongRanks, SumsGradientsOverAll) {
   Network network(test::small_mlp(), 1);
   const GradientSum sum = make_gradient_sum(test::job(), network);
