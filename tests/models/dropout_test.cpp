@@ -45,10 +45,10 @@ class DropoutInANetwork : public WithStarpu {
                     .data = handles.source(),
                     .order = order,
                     .step =
-                        [](std::size_t) {
-                          return UpdateStep{0, 0, 0};
+                        [&](std::size_t) {
+                          return UpdateStep{
+                              .learning_rate = 0, .momentum = 0, .weight_decay = 0, .first_sample = first_sample};
                         },
-                    .first_sample = first_sample,
                     .balance = PRORATA_PRORATA,
                     .round = 0,
                     .record =
