@@ -87,8 +87,9 @@ TEST_P(AgainstTorch, ParametersAndStateAreTheSameAfterTheSameSteps) {
                     .data = handles.source(),
                     .order = order,
                     .step =
-                        [&](std::size_t n) {
-                          const double lr = rate.at(epoch * minibatches + static_cast<std::int64_t>(n));
+                        [&](std::size_t sample) {
+                          const std::int64_t n = static_cast<std::int64_t>(sample) / batch;
+                          const double lr = rate.at(epoch * minibatches + n);
                           return UpdateStep{static_cast<float>(lr), c.value("momentum", 0.0f), c["weight_decay"]};
                         },
                     .balance = PRORATA_PRORATA,
