@@ -45,7 +45,7 @@ TrainingRun::TrainingRun(const TrainOptions& options, Network& network, const Da
       network_file_(std::move(network_file)),
       base_(std::move(base)),
       network_(network),
-      trainer_(network, {.batch = summary.batch,
+      trainer_(network, {.batch = {summary.batch, summary.micro_batch()},
                          .replicas = summary.replicas,
                          .consistency = options.consistency,
                          .staleness = summary.staleness_bound.value_or(0),
@@ -56,7 +56,8 @@ TrainingRun::TrainingRun(const TrainOptions& options, Network& network, const Da
       train_(data.train),
       progress_(Progress::choose(options.progress, options.common.quiet)) {
   order_.resize(data.train.size());
-  try_devices(network_, train_.source(), std::min(summary_.batch, trainer_.replica(0).batch()), summary_.preprocessing);
+  try_devices(network_, train_.source(), std::min(summary_.micro_batch(), trainer_.replica(0).micro_batch()),
+              summary_.preprocessing);
   price();
   const UpdateRule& rule = summary.rule;
   learning_rate_ = {rule.learning_rate,
