@@ -115,9 +115,16 @@ json beginnings(const CLI::App& subcommand, const TrainOptions& o, const Summary
     if (const std::string name = name_of(*option);
         !settings.contains(name) && !is_one_of(kNotKept, name) && !is_one_of(kHarmless, name))
       settings[name] = option->count() > 0 ? json(option->results()) : json();
-  return {{"version", s.json().at("version")},
-          {"options", given_options(subcommand, o, s)},
-          {"settings", std::move(settings)}};
+  json base = {{"version", s.json().at("version")},
+               {"options", given_options(subcommand, o, s)},
+               {"settings", std::move(settings)}};
+  try {
+    base.dump();
+    s.json().dump();
+  } catch (const json::type_error&) {  // of what JSON cannot hold there is this only
+    throw InputError("a path among the options is not UTF-8, and so cannot be kept in the run's files; rename it");
+  }
+  return base;
 }
 
 void take_options(CLI::App& subcommand, const Checkpoint& checkpoint) {

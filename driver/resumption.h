@@ -17,6 +17,7 @@ namespace prorata {
 // What state.json says of how a run was begun.
 //   options     as they were given, by name: they hold on where a resumed run's command line says nothing
 //   settings    by option: what the run's result depends on. null: nobody said it, and it follows from the workers
+// InputError where an option is not UTF-8, which JSON is.
 nlohmann::json beginnings(const CLI::App& subcommand, const TrainOptions& options, const Summary& summary,
                           const Dataset& data);
 

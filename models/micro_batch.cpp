@@ -3,14 +3,34 @@
 #include "codelets/apply_gradient.h"
 #include "codelets/preprocess.h"
 #include "codelets/snapshot.h"
+#include "models/errors.h"
 #include "models/running_statistics.h"
 
+#include <limits>
 #include <stdexcept>
+#include <string>
 
 namespace prorata {
+namespace {
+
+// Kernels count elements by int32.
+std::int32_t checked(const Network& network, std::int32_t batch) {
+  const auto check = [&](std::int64_t of_sample, const std::string& what) {
+    if (of_sample * batch <= std::numeric_limits<std::int32_t>::max()) return;
+    throw InputError("a mini-batch of " + std::to_string(batch) + " samples would have " +
+                     std::to_string(of_sample * batch) + " values " + what + " of " + network.spec().name +
+                     ", and at most 2^31 - 1 can be counted; use a smaller --batch");
+  };
+  check(network.spec().input.size(), "in the input");
+  for (std::size_t i = 0; i < network.depth(); ++i)
+    check(network.operation(i).output().size(), "behind layer '" + network.operation(i).name() + "'");
+  return batch;
+}
+
+}  // namespace
 
 MicroBatchBuffers::MicroBatchBuffers(const Network& network, std::int32_t batch_, bool copies, bool accumulates)
-    : batch(batch_),
+    : batch(checked(network, batch_)),
       activations(network, batch, copies),
       labels(DataHandle::temporary(static_cast<std::size_t>(batch), sizeof(std::int32_t))),
       raw(DataHandle::temporary(static_cast<std::size_t>(network.spec().input.size()) * batch, sizeof(float))),

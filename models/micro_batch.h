@@ -72,7 +72,8 @@ struct TrainingOptions {
   bool copies = true;  // takes snapshots, rather than reading the shared parameters
 };
 
-// The buffers in which a replica's micro-batches are computed, of up to `batch` samples each.
+// The buffers in which a replica's micro-batches are computed, of up to `batch` samples each. InputError where one of
+// them would have more elements than a kernel can count.
 struct MicroBatchBuffers {
   MicroBatchBuffers(const Network& network, std::int32_t batch, bool copies, bool accumulates);
 

@@ -127,6 +127,15 @@ TEST_F(DataSet, IsFilesOfNumpy) {
   expect_refused(train_on("npy"), {"test_images.npy", "byte 128", "truncated"});
 }
 
+TEST_F(DataSet, MayLieOnlyWhereJsonCanSay) {
+  network("[6, 5, 2]");
+  write_npy();
+  fs::rename(folder() / "data", folder() / "d\xff");
+  expect_refused(run({"train", "--model", "net.toml", "--dataset", "npy", "--data", "d\xff", "--out", "run"}),
+                 {"UTF-8"});
+  EXPECT_FALSE(fs::exists(folder() / "run"));
+}
+
 TEST_F(DataSet, IsAHyperspectralScene) {
   network("[3, 3, 4]");
   std::vector<double> cube;
