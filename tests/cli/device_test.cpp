@@ -157,6 +157,22 @@ TEST_F(Device, IsLeftOutWhereItCannotComputeAMinibatch) {
   EXPECT_NE(o.err.find("left out"), std::string::npos) << o.err;
 }
 
+// Its kind has a row in the file that says from where each device is near.
+TEST_F(Device, IsUsedThoughTheFileOfItsBusIsDamaged) {
+  auto environment = with_cpus("1");
+  environment["STARPU_HOSTNAME"] = "here";
+  ASSERT_EQ(run({"devices"}, environment).code, 0);
+  const auto file = folder() / "models/bus/here.affinity";
+  const std::string whole = read(file), head = "# GPU\tNUMA0\t\n";
+  ASSERT_TRUE(whole.starts_with(head)) << whole;
+  ASSERT_GT(whole.size(), head.size());
+  write(file.string(), head);
+  const Output o = run({"devices"}, environment);
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_NE(o.err.find(file.string() + " is damaged"), std::string::npos) << o.err;
+  EXPECT_EQ(read(file), whole);
+}
+
 TEST_F(Device, IsCalibrated) {
   const Output o = run({"calibrate", "--model", "small.toml", "--batches", "16,64", "--json"}, with_cpus("1"));
   ASSERT_EQ(o.code, 0) << o.err;
