@@ -9,6 +9,7 @@
 #include <exception>
 #include <iterator>
 #include <mutex>
+#include <new>
 #include <stdexcept>
 
 namespace prorata {
@@ -26,6 +27,30 @@ std::vector<const Codelet*>& registry() {
 }
 
 std::array<std::atomic<bool>, STARPU_NMAXWORKERS> left_out{};
+
+// What the calling thread does for StarPU, as "dense_forward on OpenCL 0 (...)"; of a task that is no codelet's of
+// ours, the worker only.
+std::string place_of(int worker) {
+  char name[64];
+  starpu_worker_get_name(worker, name, sizeof(name));
+  const starpu_task* task = starpu_task_get_current();
+  for (const Codelet* codelet : registry())
+    if (task && task->cl == codelet->starpu()) return codelet->name() + " on " + name;
+  return name;
+}
+
+// The exception in flight, with the device and the codelet that it comes from, where a worker has it.
+std::exception_ptr current_error_with_place() {
+  const int worker = starpu_worker_get_id();
+  if (worker < 0) return std::current_exception();
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {  // it has a sentence of its own
+    return std::current_exception();
+  } catch (const std::exception& e) {
+    return std::make_exception_ptr(std::runtime_error(place_of(worker) + ": " + e.what()));
+  }
+}
 
 int may_run(unsigned worker, starpu_task* /*task*/, unsigned implementation) {
   if (left_out[worker].load(std::memory_order_relaxed)) return 0;
@@ -102,8 +127,9 @@ void rethrow_kernel_error() {
 }
 
 void keep_current_kernel_error() {
+  const std::exception_ptr error = current_error_with_place();
   std::lock_guard lock(error_mutex);
-  if (!first_error) first_error = std::current_exception();
+  if (!first_error) first_error = error;
   failed.store(true, std::memory_order_release);
 }
 

@@ -25,7 +25,7 @@
 // much of it is used.
 //
 // Errors. A kernel may throw. StarPU's C code cannot carry an exception, so the wrapper keeps the first
-// one for rethrow_kernel_error(); the run is then to be abandoned.
+// one, with the names of device and codelet, for rethrow_kernel_error(); the run is then to be abandoned.
 #pragma once
 
 #include "codelets/backend/happens_before.h"

@@ -310,11 +310,9 @@ class CompareSession {
 }  // namespace
 
 int run_compare(const CompareOptions& o) {
-  {
-    // What no run could do is said once, before any is started.
-    const NetworkSpec spec = read_network_spec(find_network(o.train.data.model));
-    load_dataset(o.train.data.dataset, o.train.data.data, spec, o.train.seed, o.train.data.preparation);
-  }
+  // What no run could do is said once, before any is started.
+  load_network_and_data(find_network(o.train.data.model), o.train.data.dataset, o.train.data.data, o.train.seed,
+                        o.train.data.preparation);
   return CompareSession(o).run();
 }
 

@@ -111,7 +111,7 @@ void try_devices(Network& network, const DataSource& data, std::int32_t batch, c
     } catch (const std::exception& e) {
       leave_out_worker(static_cast<int>(w), true);
       --able;
-      log_warning(name_of(w) + " cannot compute a mini-batch of " + std::to_string(batch) + ": " + e.what() +
+      log_warning("one device cannot compute a mini-batch of " + std::to_string(batch) + ": " + e.what() +
                   ". It is left out");
     }
   }

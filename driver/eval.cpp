@@ -37,8 +37,8 @@ nlohmann::ordered_json workers_json(const Score& score) {
 int run_eval(const EvalOptions& o) {
   if (o.checkpoint.empty()) throw InputError("eval needs a checkpoint: a parameter file or a run directory");
   const std::filesystem::path file = find_parameters(o.checkpoint);
-  const NetworkSpec spec = read_network_spec(find_network_of(file, o.data.model));
-  const Dataset data = load_dataset(o.data.dataset, o.data.data, spec, 1, o.data.preparation);
+  const auto [spec, data] =
+      load_network_and_data(find_network_of(file, o.data.model), o.data.dataset, o.data.data, 1, o.data.preparation);
   const Runtime runtime({.verbose = o.common.verbose, .slowdown = {}, .tf32 = o.tf32});
   const StopSignal stop;
   Network network(spec, 0);

@@ -20,6 +20,7 @@ DataHandle readable(const T* data, std::size_t count, std::size_t element_size =
 SampleHandles::SampleHandles(const Samples& s) : labels_(readable(s.labels.data(), s.labels.size())) {
   const std::size_t elements = s.patches ? static_cast<std::size_t>(s.patches->rows) : s.size();
   images_ = readable(static_cast<const std::byte*>(s.images.data()), elements, s.images.bytes() / elements);
+  if (!s.images.mapped()) images_ = std::move(images_).pinned();
   source_ = {.images = images_.get(),
              .labels = labels_.get(),
              .scale = scale_of(s.images.type()),

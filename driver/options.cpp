@@ -268,6 +268,11 @@ void add_training(CLI::App* sub, TrainOptions& o) {
   sub->add_option("--batch", o.batch, "Samples of a mini-batch; default: the network's")
       ->check(CLI::Range(1, 65536))
       ->type_name("N");
+  sub->add_option("--accumulate", o.accumulate,
+                  "A mini-batch is N times --batch samples, computed one --batch after the other, with one update")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str()
+      ->type_name("N");
   sub->add_option("--lr", o.learning_rate, "Learning rate; default: the network's")
       ->check(between(0, 1000, true))
       ->type_name("X");

@@ -39,7 +39,8 @@ struct TrainOptions {
   Preprocessing augmentation;  // what training adds to the preparation
   // Without a value: what the network's file says.
   std::optional<std::int32_t> epochs;
-  std::optional<std::int32_t> batch;
+  std::optional<std::int32_t> batch;  // of a micro-batch
+  std::int32_t accumulate = 1;        // micro-batches of a mini-batch
   std::optional<double> learning_rate;
   std::optional<double> momentum;
   std::optional<double> weight_decay;

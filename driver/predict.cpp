@@ -44,15 +44,18 @@ nlohmann::ordered_json prediction(std::size_t index, std::span<const float> outp
 int run_predict(const PredictOptions& o) {
   if (o.checkpoint.empty()) throw InputError("predict needs a checkpoint: a parameter file or a run directory");
   const std::filesystem::path file = find_parameters(o.checkpoint);
-  const NetworkSpec spec = read_network_spec(find_network_of(file, o.data.model));
+  const std::filesystem::path network_file = find_network_of(file, o.data.model);
   const bool normalize = o.data.preparation.normalize;
-  Dataset data{"samples", spec.input, spec.classes, {}, {}};
-  if (!o.samples || normalize) data = load_dataset(o.data.dataset, o.data.data, spec, 1, o.data.preparation);
+  NetworkAndData all;
+  if (!o.samples || normalize)
+    all = load_network_and_data(network_file, o.data.dataset, o.data.data, 1, o.data.preparation);
   if (o.samples) {
-    std::vector<float> normalization = std::move(data.test.normalization);  // of the training set
-    data.test = load_images(*o.samples, spec);
-    data.test.normalization = std::move(normalization);
+    std::vector<float> normalization = std::move(all.data.test.normalization);  // of the training set
+    all.data = load_images(*o.samples, normalize ? all.network : read_network_spec(network_file));
+    all.network = read_network_spec(network_file, SampleSpec{all.data.shape, all.data.classes});
+    all.data.test.normalization = std::move(normalization);
   }
+  const auto& [spec, data] = all;
   const Runtime runtime({.verbose = o.common.verbose, .slowdown = {}, .tf32 = o.tf32});
   const StopSignal stop;
   Network network(spec, 0);

@@ -67,6 +67,14 @@ std::string text_of(const fs::path& file) {
   return text.str();
 }
 
+std::string settled_text(const fs::path& file, const Dataset& data) {
+  const NetworkSpec spec = read_network_spec(file);
+  std::string text;
+  if (spec.any_input) text += "input = " + to_string(data.shape) + "  # the data set's\n";
+  if (spec.any_classes) text += "classes = " + std::to_string(data.classes) + "\n";
+  return text + text_of(file);
+}
+
 std::string said(const json& value) { return value.is_null() ? "not given" : value.dump(); }
 
 }  // namespace
@@ -78,7 +86,8 @@ json beginnings(const CLI::App& subcommand, const TrainOptions& o, const Summary
                    {"data",
                     std::to_string(data.train.size()) + " samples, crc32 " + std::to_string(checksum(data.train))},
                    {"seed", o.seed},
-                   {"batch", s.batch},
+                   {"batch", s.micro_batch()},
+                   {"accumulate", s.accumulate},
                    {"optimizer", to_string(rule.optimizer.kind)},
                    {"lr", rule.learning_rate},
                    {"lr-schedule", to_string(rule.lr_schedule)},
@@ -107,9 +116,16 @@ json beginnings(const CLI::App& subcommand, const TrainOptions& o, const Summary
     if (const std::string name = name_of(*option);
         !settings.contains(name) && !is_one_of(kNotKept, name) && !is_one_of(kHarmless, name))
       settings[name] = option->count() > 0 ? json(option->results()) : json();
-  return {{"version", s.json().at("version")},
-          {"options", given_options(subcommand, o, s)},
-          {"settings", std::move(settings)}};
+  json base = {{"version", s.json().at("version")},
+               {"options", given_options(subcommand, o, s)},
+               {"settings", std::move(settings)}};
+  try {
+    base.dump();
+    s.json().dump();
+  } catch (const json::type_error&) {  // of what JSON cannot hold there is this only
+    throw InputError("a path among the options is not UTF-8, and so cannot be kept in the run's files; rename it");
+  }
+  return base;
 }
 
 void take_options(CLI::App& subcommand, const Checkpoint& checkpoint) {
@@ -141,10 +157,10 @@ void refuse_changes(const json& now, const Checkpoint& checkpoint) {
 }
 
 std::string network_text(const std::optional<Checkpoint>& checkpoint, const CLI::App& subcommand,
-                         const std::string& model) {
-  if (!checkpoint) return text_of(find_network(model));
+                         const std::string& model, const Dataset& data) {
+  if (!checkpoint) return settled_text(find_network(model), data);
   std::string text = text_of(checkpoint->network());
-  if (subcommand.get_option("--model")->count() > 0 && text_of(find_network(model)) != text)
+  if (subcommand.get_option("--model")->count() > 0 && settled_text(find_network(model), data) != text)
     throw InputError("--model " + model + " is not the network that the run was begun with, which is in " +
                      checkpoint->network().string() + "; leave --model out");
   return text;

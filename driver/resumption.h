@@ -17,6 +17,7 @@ namespace prorata {
 // What state.json says of how a run was begun.
 //   options     as they were given, by name: they hold on where a resumed run's command line says nothing
 //   settings    by option: what the run's result depends on. null: nobody said it, and it follows from the workers
+// InputError where an option is not UTF-8, which JSON is.
 nlohmann::json beginnings(const CLI::App& subcommand, const TrainOptions& options, const Summary& summary,
                           const Dataset& data);
 
@@ -27,9 +28,9 @@ void take_options(CLI::App& subcommand, const Checkpoint& checkpoint);
 // InputError names each setting that is not what the run was begun with, and both values.
 void refuse_changes(const nlohmann::json& now, const Checkpoint& checkpoint);
 
-// The text of the network's file: the checkpoint's, or else that of `model`. InputError: both are there, `model` was
-// given, and they differ.
+// The text of the network's file: the checkpoint's, or else that of `model`, with what this leaves to the data set.
+// InputError: both are there, `model` was given, and they differ.
 std::string network_text(const std::optional<Checkpoint>& checkpoint, const CLI::App& subcommand,
-                         const std::string& model);
+                         const std::string& model, const Dataset& data);
 
 }  // namespace prorata

@@ -3,6 +3,7 @@
 #include "codelets/backend/cpu_worker.h"
 #include "codelets/backend/device_workers.h"
 #include "driver/report/log.h"
+#include "driver/speed/damaged_files.h"
 #include "models/errors.h"
 #include "scheduler/prorata.h"
 
@@ -189,6 +190,7 @@ Runtime::Runtime(const RuntimeOptions& options) {
 #endif
   keep_models_apart(options.slowdown, options.tf32);
   if (!options.slowdown.empty() || options.unlike_cpus()) set_default("STARPU_PERF_MODEL_HOMOGENEOUS_CPU", "0");
+  set_damaged_models_aside();
 
   starpu_conf conf;
   starpu_conf_init(&conf);

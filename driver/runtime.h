@@ -21,8 +21,9 @@ struct RuntimeOptions {
 };
 
 // While it lives StarPU runs. Environment variables that the user has set stay as they are; others are set where
-// Prorata needs another default than StarPU's. InputError: a variable of the user's has a value that StarPU could not
-// work with; std::runtime_error: StarPU cannot start.
+// Prorata needs another default than StarPU's, and damaged files of its models are set aside (speed/damaged_files.h).
+// InputError: a variable of the user's has a value that StarPU could not work with; std::runtime_error: StarPU cannot
+// start.
 class Runtime {
  public:
   explicit Runtime(const RuntimeOptions& options);

@@ -24,9 +24,11 @@
 #include "models/parameter_file.h"
 #include "scheduler/policy.h"
 
+#include <algorithm>
 #include <csignal>
 #include <iostream>
 #include <optional>
+#include <variant>
 
 namespace prorata {
 namespace {
@@ -46,7 +48,8 @@ Summary describe_run(const TrainOptions& o, const NetworkSpec& spec, const Datas
   }
   if (o.init) s.init = o.init->string();
   s.epochs_wanted = o.epochs.value_or(spec.defaults.epochs);
-  s.batch = o.batch.value_or(spec.defaults.batch);
+  s.accumulate = o.accumulate;
+  s.batch = o.batch.value_or(spec.defaults.batch) * o.accumulate;
   const auto minibatches_of_epoch = static_cast<std::int64_t>(data.train.size() + s.batch - 1) / s.batch;
   s.lr_warmup = o.lr_warmup.value_or(default_warmup(minibatches_of_epoch * s.epochs_wanted));
   s.rule = choose_update_rule(o, spec.defaults);
@@ -66,6 +69,13 @@ Summary describe_run(const TrainOptions& o, const NetworkSpec& spec, const Datas
   if (o.share == PRORATA_SIZE && o.consistency == Consistency::bsp && !job.alone())
     throw InputError(
         "--share size and --consistency bsp do not go together on several ranks: their steps must be alike");
+  const bool normalises = std::any_of(spec.layers.begin(), spec.layers.end(), [](const LayerSpec& layer) {
+    return std::holds_alternative<BatchNormSpec>(layer.type);
+  });
+  if (o.accumulate > 1 && o.consistency == Consistency::bsp && normalises)
+    throw InputError(
+        "--accumulate does not go with --consistency bsp where the network has a batch_norm, whose running "
+        "statistics move once a mini-batch of a step; --round accumulates over more mini-batches");
   if (o.staleness && o.consistency != Consistency::ssp)
     throw InputError("--staleness is the bound of --consistency ssp; with " + s.consistency + " there is none");
   if (o.replicas && o.consistency == Consistency::bsp)
@@ -145,9 +155,11 @@ int train(TrainOptions& o, const Job& job) {
     take_options(*o.app, *begun);
   }
   const std::filesystem::path network_file = begun ? begun->network() : find_network(o.data.model);
-  const NetworkSpec spec = read_network_spec(network_file);
-  const std::string network_file_text = network_text(begun, *o.app, o.data.model);
-  const Dataset data = load_dataset(o.data.dataset, o.data.data, spec, o.seed, o.data.preparation);
+  const NetworkAndData loaded =
+      load_network_and_data(network_file, o.data.dataset, o.data.data, o.seed, o.data.preparation);
+  const NetworkSpec& spec = loaded.network;
+  const Dataset& data = loaded.data;
+  const std::string network_file_text = network_text(begun, *o.app, o.data.model, data);
   share_node(job);
   const Runtime runtime(
       {.verbose = o.common.verbose,
@@ -171,8 +183,8 @@ int train(TrainOptions& o, const Job& job) {
   const StopSignal stop;
 
   summary.parameters = network.parameter_count();
-  leave_out_devices_without_room(network, data, summary.batch, summary.preprocessing);
-  check_models(network, summary.batch);
+  leave_out_devices_without_room(network, data, summary.micro_batch(), summary.preprocessing);
+  check_models(network, summary.micro_batch());
   log_info("training " + spec.name + " (" + std::to_string(summary.parameters) + " parameters) on " + data.name + " (" +
            std::to_string(data.train.size()) + " samples) with " + std::to_string(summary.workers.size()) +
            " worker(s)" + (job.alone() ? "" : " on each of " + std::to_string(job.ranks()) + " ranks") +

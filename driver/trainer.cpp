@@ -25,21 +25,27 @@ std::uint32_t largest_batch(double room, std::size_t replicas, double fixed, dou
 
 namespace {
 
-// By worker, what its memory has room for beside the replicas of the others on the same node.
-std::vector<std::uint32_t> room_for(const Network& network, std::uint32_t wanted, const Preprocessing& preprocessing) {
+// By worker, the samples of a mini-batch that its memory has room for beside the replicas of the others on the same
+// node.
+std::vector<std::uint32_t> room_for(const Network& network, const BatchSizes& sizes,
+                                    const Preprocessing& preprocessing) {
+  const auto wanted = static_cast<std::uint32_t>(sizes.batch) * starpu_worker_get_count();
+  const bool accumulates = sizes.micro_batch < sizes.batch;
+  const std::uint32_t at_once = accumulates ? static_cast<std::uint32_t>(sizes.micro_batch) : wanted;
   std::map<unsigned, std::size_t> on_node;
   const unsigned workers = starpu_worker_get_count();
   for (unsigned w = 0; w < workers; ++w) ++on_node[starpu_worker_get_memory_node(w)];
-  const Replica::Bytes bytes = Replica::bytes(network, preprocessing);
+  const Replica::Bytes bytes = Replica::bytes(network, preprocessing, accumulates);
   std::vector<std::uint32_t> most;
   for (unsigned w = 0; w < workers; ++w) {
     const unsigned node = starpu_worker_get_memory_node(w);
     const starpu_ssize_t room = starpu_memory_get_available(node);  // below 0: StarPU was told of no bound
     constexpr double kForReplicas = 0.8;  // the rest is for what StarPU and evaluation need beside them
-    most.push_back(room < 0 ? wanted
-                            : largest_batch(kForReplicas * static_cast<double>(room), on_node[node],
-                                            static_cast<double>(bytes.fixed), static_cast<double>(bytes.per_sample),
-                                            wanted));
+    const std::uint32_t fit =
+        room < 0 ? at_once
+                 : largest_batch(kForReplicas * static_cast<double>(room), on_node[node],
+                                 static_cast<double>(bytes.fixed), static_cast<double>(bytes.per_sample), at_once);
+    most.push_back(fit == at_once ? wanted : fit);
   }
   return most;
 }
@@ -51,21 +57,22 @@ Trainer::Trainer(Network& network, const TrainerOptions& options)
   const bool synchronous = options.consistency == Consistency::bsp;
   const bool alone =
       !options.exchanged && (options.replicas == 1 || (groups_are_bound() && starpu_worker_get_count() == 1));
-  most_.assign(options.replicas, static_cast<std::uint32_t>(options.batch));
-  if (options.share == PRORATA_SIZE)
-    most_ =
-        room_for(network, static_cast<std::uint32_t>(options.batch) * starpu_worker_get_count(), options.preprocessing);
-  for (std::uint32_t most : most_)
+  const BatchSizes& sizes = options.batch;
+  most_.assign(options.replicas, static_cast<std::uint32_t>(sizes.batch));
+  if (options.share == PRORATA_SIZE) most_ = room_for(network, sizes, options.preprocessing);
+  for (std::uint32_t most : most_) {
+    const std::int32_t batch = std::max<std::int32_t>(1, static_cast<std::int32_t>(most));
+    const std::int32_t at_once = sizes.micro_batch < sizes.batch ? std::min(batch, sizes.micro_batch) : batch;
     replicas_.push_back(std::make_unique<Replica>(
-        network, std::max<std::int32_t>(1, static_cast<std::int32_t>(most)),
-        alone || synchronous ? Overlap::never : Overlap::possible, [this](Replica& r) { finished(r); },
-        synchronous ? Update::later : Update::at_once, options.remedies, options.preprocessing));
+        network, BatchSizes(batch, at_once), alone || synchronous ? Overlap::never : Overlap::possible,
+        [this](Replica& r) { finished(r); }, synchronous ? Update::later : Update::at_once, options.remedies,
+        options.preprocessing));
+  }
 }
 
 Trainer::~Trainer() = default;
 
 void Trainer::run(const Pass& pass, const std::function<bool()>& stop, const std::function<void()>& tick) {
-  const auto batch = static_cast<std::size_t>(options_.batch);
   {
     std::lock_guard lock(mutex_);
     pass_ = &pass;
@@ -78,7 +85,7 @@ void Trainer::run(const Pass& pass, const std::function<bool()>& stop, const std
     for (auto& replica : replicas_) resting_.push_back(replica.get());
     step_.clear();
   }
-  const std::size_t left = pass.order.size();
+  const std::size_t left = pass.order.size(), batch = this->batch();
   const prorata_phase phase{.groups = (left + batch - 1) / batch,
                             .round = in_steps() ? static_cast<std::uint32_t>(replicas_.size()) : pass.round,
                             .kind = static_cast<std::uint32_t>(pass.kind),
@@ -144,6 +151,12 @@ void Trainer::updated(bool stop) {
     step_.clear();
   }
   go_on();
+}
+
+// The samples of a mini-batch of the pass, where they are all alike.
+std::size_t Trainer::batch() const {
+  const BatchSizes& sizes = options_.batch;
+  return static_cast<std::size_t>(pass_->kind == GroupKind::train ? sizes.batch : sizes.micro_batch);
 }
 
 void Trainer::wake() {
@@ -221,13 +234,13 @@ int Trainer::worker_of(const Replica& replica) const {
 std::size_t Trainer::samples_for(Replica& replica) const {
   const std::size_t left = pass_->order.size() - next_sample_;
   if (by_size()) return std::min<std::size_t>(prorata_next_samples(0, worker_of(replica)), left);
-  return std::min({static_cast<std::size_t>(options_.batch), static_cast<std::size_t>(replica.batch()), left});
+  const std::int32_t room = pass_->kind == GroupKind::train ? replica.batch() : replica.micro_batch();
+  return std::min({batch(), static_cast<std::size_t>(room), left});
 }
 
 void Trainer::submit(Replica& replica, std::size_t samples, std::unique_lock<std::mutex>& lock) {
   const Pass& pass = *pass_;
-  const auto batch = static_cast<std::size_t>(options_.batch);
-  const std::size_t first = next_sample_;
+  const std::size_t first = next_sample_, batch = this->batch();
   const auto indices = pass.order.subspan(first, samples);
   next_sample_ += samples;
   const std::uint64_t sequence = sequence_++;

@@ -10,7 +10,7 @@
 //
 // Share by size. Each replica belongs to one worker, and the policy says how many samples its next mini-batch has; the
 // gradient counts for as many samples as it is of (Moreno-Alvarez et al., 10.1007/s11227-022-04399-2). A replica is
-// large enough for all workers' samples, as far as the memory that its worker uses has room.
+// large enough for all workers' samples, as far as the memory that its worker uses has room for a micro-batch of them.
 //
 // How many replicas: by default as many as workers. A replica is submitted again before the worker that finished it
 // looks for work, so that worker finds it, and its buffers in its own cache. One replica more, so that there
@@ -62,7 +62,7 @@ struct Pass {
 enum class Consistency { asp, ssp, bsp };
 
 struct TrainerOptions {
-  std::int32_t batch;
+  BatchSizes batch;  // of a mini-batch in training; an evaluation's are micro-batches
   std::size_t replicas;
   Consistency consistency = Consistency::asp;
   std::uint64_t staleness = 0;  // the bound of ssp
@@ -97,6 +97,7 @@ class Trainer {
  private:
   bool in_steps() const { return options_.consistency == Consistency::bsp && pass_->kind == GroupKind::train; }
   bool by_size() const { return options_.share == PRORATA_SIZE && pass_->kind == GroupKind::train; }
+  std::size_t batch() const;
   bool may_begin();
   std::size_t samples_for(Replica& replica) const;
   int worker_of(const Replica& replica) const;

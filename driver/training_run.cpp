@@ -57,7 +57,7 @@ TrainingRun::TrainingRun(const Job& job, const TrainOptions& options, Network& n
            .exchange_weight = options.exchange_weight.value_or(1 / std::sqrt(job.ranks())),
            .timeout = options.rank_timeout},
           [this] { trainer_.wake(); }, [&checkpoints] { return checkpoints.going_on(); }),
-      trainer_(network, {.batch = summary.batch,
+      trainer_(network, {.batch = {summary.batch, summary.micro_batch()},
                          .replicas = summary.replicas,
                          .consistency = options.consistency,
                          .staleness = summary.staleness_bound.value_or(0),
@@ -70,7 +70,8 @@ TrainingRun::TrainingRun(const Job& job, const TrainOptions& options, Network& n
       train_(data.train),
       progress_(Progress::choose(options.progress, options.common.quiet)) {
   order_.resize(data.train.size());
-  try_devices(network_, train_.source(), std::min(summary_.batch, trainer_.replica(0).batch()), summary_.preprocessing);
+  try_devices(network_, train_.source(), std::min(summary_.micro_batch(), trainer_.replica(0).micro_batch()),
+              summary_.preprocessing);
   price();
   const UpdateRule& rule = summary.rule;
   learning_rate_ = {rule.learning_rate,

@@ -1,6 +1,8 @@
 // A StarPU data handle of a vector, unregistered when it goes.
 #pragma once
 
+#include "codelets/backend/pinned_memory.h"
+
 #include <starpu.h>
 
 #include <atomic>
@@ -32,8 +34,10 @@ class DataHandle {
     return h;
   }
 
-  DataHandle(DataHandle&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  DataHandle(DataHandle&& other) noexcept
+      : pinned_(std::move(other.pinned_)), handle_(std::exchange(other.handle_, nullptr)) {}
   DataHandle& operator=(DataHandle&& other) noexcept {
+    std::swap(pinned_, other.pinned_);
     std::swap(handle_, other.handle_);
     return *this;
   }
@@ -48,6 +52,13 @@ class DataHandle {
 
   starpu_data_handle_t get() const { return handle_; }
 
+  // Its main memory is pinned for CUDA devices as long as the handle lives: for what often travels, or is large. No
+  // memory that is a file's, mapped.
+  DataHandle&& pinned() && {
+    pinned_ = PinnedMemory(starpu_data_handle_to_pointer(handle_, STARPU_MAIN_RAM), starpu_data_get_size(handle_));
+    return std::move(*this);
+  }
+
   // Tasks are not ordered by their submission on this handle: only readers and writers that are ready or running
   // exclude each other.
   DataHandle&& unordered() && {
@@ -56,6 +67,7 @@ class DataHandle {
   }
 
  private:
+  PinnedMemory pinned_;
   starpu_data_handle_t handle_ = nullptr;
   inline static std::atomic<long> alive_{0};
 };

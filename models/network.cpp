@@ -27,16 +27,16 @@ void AlignedFloats::Free::operator()(float* p) const { std::free(p); }
 OptimizerState::OptimizerState(std::string its_name, std::size_t count)
     : name(std::move(its_name)),
       values(count),
-      handle(DataHandle::in_main_memory(values.data.get(), count).unordered()) {}
+      handle(DataHandle::in_main_memory(values.data.get(), count).pinned().unordered()) {}
 
 ParameterBlock::ParameterBlock(std::size_t count, OptimizerKind optimizer)
-    : values(count), values_handle(DataHandle::in_main_memory(values.data.get(), count).unordered()) {
+    : values(count), values_handle(DataHandle::in_main_memory(values.data.get(), count).pinned().unordered()) {
   for (std::string& name : state_names(optimizer)) state.emplace_back(std::move(name), count);
 }
 
 RunningStatistics::RunningStatistics(std::size_t channels, float its_momentum)
     : values(2 * channels),
-      handle(DataHandle::in_main_memory(values.data.get(), values.count).unordered()),
+      handle(DataHandle::in_main_memory(values.data.get(), values.count).pinned().unordered()),
       momentum(its_momentum) {
   std::ranges::fill(values.span().subspan(channels), 1.0f);
 }

@@ -2,7 +2,8 @@
 //
 // The parameters of each operation are one block of floats in main memory (weights, then biases) with what the
 // optimizer keeps of them beside it, each with a StarPU handle whose sequential consistency is off: accesses exclude
-// each other only while they are ready or running, which is all that asynchronous training needs (docs/design.md).
+// each other only while they are ready or running, which is all that asynchronous training needs (docs/design.md). All
+// of it is pinned for CUDA devices.
 //
 // `version` counts the updates of a block. It is read and raised only by tasks that hold the block's handle, so the
 // handle's exclusion is its lock.

@@ -14,11 +14,11 @@ namespace {
 
 using Table = toml::value;
 
-constexpr std::int64_t kMostUnits = 1 << 20;
+constexpr std::int64_t kMostUnits = kMostClasses;
 constexpr std::int64_t kMostFeatures = 1 << 24;  // of one sample
 
 ImageShape read_input(const TableReader& network) {
-  const Table& v = network.at("input", "the shape [height, width, channels]");
+  const Table& v = network.at("input", "");
   const std::string expected = "'input' must be the shape [height, width, channels], three integers from 1 to 65536";
   if (!v.is_array() || v.as_array().size() != 3) network.fail(v, expected);
   std::int64_t n[3];
@@ -46,7 +46,7 @@ constexpr const char* kInputName = "input";  // what a layer calls the network's
 struct LayersSoFar {
   const std::vector<LayerSpec>& layers;
   const std::map<std::string, std::size_t>& numbers;
-  ImageShape network_input;
+  SampleSpec samples;
 
   // `key` of the layer to be read says: the output of `name`.
   std::size_t find(const TableReader& r, const std::string& key, const std::string& name) const {
@@ -64,7 +64,7 @@ struct LayersSoFar {
 
   std::size_t last() const { return layers.empty() ? kNetworkInput : layers.size() - 1; }
   std::string name(std::size_t i) const { return i == kNetworkInput ? kInputName : layers[i].name; }
-  ImageShape output(std::size_t i) const { return i == kNetworkInput ? network_input : layers[i].output; }
+  ImageShape output(std::size_t i) const { return i == kNetworkInput ? samples.input : layers[i].output; }
   // What was flattened into it, else its own shape.
   ImageShape unflattened(std::size_t i) const {
     while (i != kNetworkInput && (is_elementwise(layers[i]) || std::holds_alternative<FlattenSpec>(layers[i].type)))
@@ -113,7 +113,7 @@ void check_flattened(const TableReader& r, const std::string& what, const Layers
 }
 
 // What it is, with its keys; the shapes are not known yet.
-decltype(LayerSpec::type) read_type(const TableReader& r, const std::string& what) {
+decltype(LayerSpec::type) read_type(const TableReader& r, const std::string& what, std::int32_t classes) {
   const std::string type = r.text("type");
   const auto only = [&](std::vector<std::string_view> keys) {
     keys.insert(keys.begin(), {"name", "type", type == "add" ? "inputs" : "input"});
@@ -121,7 +121,7 @@ decltype(LayerSpec::type) read_type(const TableReader& r, const std::string& wha
   };
   if (type == "dense") {
     only({"units"});
-    return DenseSpec{r.integer("units", 1, kMostUnits)};
+    return DenseSpec{r.integer_or("units", 1, kMostUnits, classes)};
   }
   if (type == "conv2d") {
     only({"channels", "kernel", "stride", "padding", "groups", "bias"});
@@ -196,7 +196,7 @@ LayerSpec read_layer(const fs::path& file, const Table& table, const LayersSoFar
   const std::size_t number = before.layers.size();
   const std::string what = "layer " + std::to_string(number + 1);
   const TableReader r(file, table, what);
-  LayerSpec layer{name_of(r, number), read_type(r, what), {}, {}};
+  LayerSpec layer{name_of(r, number), read_type(r, what, before.samples.classes), {}, {}};
   read_inputs(r, what, before, layer);
   check_flattened(r, what, before, layer);
   layer.output = output_of(layer);
@@ -251,15 +251,18 @@ TrainingDefaults training_defaults(OptimizerKind optimizer) {
   return d;
 }
 
-NetworkSpec read_network_spec(const fs::path& file) {
+NetworkSpec read_network_spec(const fs::path& file, const std::optional<SampleSpec>& samples) {
   const toml::value root = parse_toml(file);
   const TableReader r(file, root, "a network");
   r.only({"name", "input", "classes", "defaults", "layer"});
 
   NetworkSpec spec;
   spec.name = r.text("name");
-  spec.input = read_input(r);
-  spec.classes = r.integer("classes", 2, kMostUnits);
+  const SampleSpec otherwise = samples.value_or(kUsualSamples);
+  spec.input = r.has("input") ? read_input(r) : otherwise.input;
+  spec.classes = r.integer_or("classes", 2, kMostUnits, otherwise.classes);
+  spec.any_input = !samples && !r.has("input");
+  spec.any_classes = !samples && !r.has("classes");
 
   if (r.has("defaults")) {
     const Table& table = root.at("defaults");
@@ -285,7 +288,8 @@ NetworkSpec read_network_spec(const fs::path& file) {
   if (!layers.is_array() || layers.as_array().empty()) r.fail(layers, "'layer' must be one or more tables, [[layer]]");
   const toml::array& tables = layers.as_array();
   const std::map<std::string, std::size_t> numbers = number_layers(file, tables);
-  for (const Table& table : tables) spec.layers.push_back(read_layer(file, table, {spec.layers, numbers, spec.input}));
+  for (const Table& table : tables)
+    spec.layers.push_back(read_layer(file, table, {spec.layers, numbers, {spec.input, spec.classes}}));
   refuse_unread(file, tables, spec.layers);
   if (std::none_of(spec.layers.begin(), spec.layers.end(), has_parameters))
     r.fail(layers, "nothing in the network can be trained; it needs a dense or conv2d layer");

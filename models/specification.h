@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -90,10 +91,20 @@ struct TrainingDefaults {
 // With this optimizer, where nobody says more: PyTorch's, but for the learning rate of sgd, which has none there.
 TrainingDefaults training_defaults(OptimizerKind optimizer);
 
+inline constexpr std::int32_t kMostClasses = 1 << 20;
+
+// What a network is for: the shape of a sample, and how many classes there are.
+struct SampleSpec {
+  ImageShape input;
+  std::int32_t classes;
+};
+inline constexpr SampleSpec kUsualSamples{{28, 28, 1}, 10};  // Fashion-MNIST
+
 struct NetworkSpec {
   std::string name;
   ImageShape input;
   std::int32_t classes;
+  bool any_input = false, any_classes = false;  // left to the data set, which is not known
   TrainingDefaults defaults;
   // At least one, in the order of forward. Every one is an input of a later one but the last, whose output has
   // `classes` features.
@@ -103,8 +114,9 @@ struct NetworkSpec {
 // Whether its output has an element for each of its input, in the same place.
 bool is_elementwise(const LayerSpec& layer);
 
-// Reads a network file. InputError names file, line and expectation.
-NetworkSpec read_network_spec(const std::filesystem::path& file);
+// Reads a network file. What it leaves to the data set is that of `samples`, or, without them, of the usual ones.
+// InputError names file, line and expectation.
+NetworkSpec read_network_spec(const std::filesystem::path& file, const std::optional<SampleSpec>& samples = {});
 
 // `model` is a zoo name or the path of a TOML file (it has a slash or ends in .toml). InputError lists the zoo.
 std::filesystem::path find_network(const std::string& model);

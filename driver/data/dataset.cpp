@@ -148,11 +148,11 @@ constexpr Reader kReaders[] = {
 
 // InputError where the network cannot take it.
 void check_fit(const Dataset& data, const NetworkSpec& network) {
-  if (!(data.shape == network.input))
+  if (!network.any_input && !(data.shape == network.input))
     throw InputError("the data set " + data.name + " has images of shape " + to_string(data.shape) +
                      ", but the network " + network.name + " takes " + to_string(network.input) +
                      "; choose another --model or --dataset");
-  if (data.classes != network.classes)
+  if (!network.any_classes && data.classes != network.classes)
     throw InputError("the data set " + data.name + " has " + std::to_string(data.classes) +
                      " classes, but the network " + network.name + " has " + std::to_string(network.classes) +
                      "; choose another --model or --dataset");
@@ -205,14 +205,23 @@ Dataset load_dataset(const std::string& name, const std::optional<fs::path>& dir
   return data;
 }
 
-Samples load_images(const fs::path& file, const NetworkSpec& network) {
+NetworkAndData load_network_and_data(const fs::path& network_file, const std::string& name,
+                                     const std::optional<fs::path>& directory, std::uint64_t seed,
+                                     const Preparation& preparation) {
+  Dataset data = load_dataset(name, directory, read_network_spec(network_file), seed, preparation);
+  return {read_network_spec(network_file, SampleSpec{data.shape, data.classes}), std::move(data)};
+}
+
+Dataset load_images(const fs::path& file, const NetworkSpec& network) {
   IdxArray images = read_idx(file, 3);
   const ImageShape shape{static_cast<std::int32_t>(images.dimensions[1]),
                          static_cast<std::int32_t>(images.dimensions[2]), 1};
-  if (!(shape == network.input))
+  if (!network.any_input && !(shape == network.input))
     throw InputError(file.string() + ": has images of shape " + to_string(shape) + ", but the network " + network.name +
                      " takes " + to_string(network.input));
-  return {std::move(images.values), std::vector<std::int32_t>(images.dimensions[0])};
+  Dataset data{"samples", shape, network.classes, {}, {}};
+  data.test = {std::move(images.values), std::vector<std::int32_t>(images.dimensions[0])};
+  return data;
 }
 
 }  // namespace prorata

@@ -56,16 +56,27 @@ constexpr std::uint64_t kSplitSeed = 1;
 std::vector<std::string> dataset_names();
 
 // `directory`: where the files are; without it, where Debian's package puts them. `network`: its input and classes,
-// which the data set must fit (a synthetic one is made to). `seed`: of a synthetic one. InputError names file,
-// offset and expectation.
+// which the data set must fit unless they are open (a synthetic one is made to them). `seed`: of a synthetic one.
+// InputError names file, offset and expectation.
 Dataset load_dataset(const std::string& name, const std::optional<std::filesystem::path>& directory,
                      const NetworkSpec& network, std::uint64_t seed, const Preparation& preparation = {});
+
+// A network and what it is to work on, each fit for the other.
+struct NetworkAndData {
+  NetworkSpec network;
+  Dataset data;
+};
+
+// What a network's file leaves open is the data set's. InputError as of both.
+NetworkAndData load_network_and_data(const std::filesystem::path& network_file, const std::string& name,
+                                     const std::optional<std::filesystem::path>& directory, std::uint64_t seed,
+                                     const Preparation& preparation);
 
 // "[height, width, channels]"
 std::string to_string(const ImageShape& shape);
 
-// Images without labels (all are 0) from an IDX file, plain or compressed. InputError names file and expectation: also
-// where the network takes images of another shape.
-Samples load_images(const std::filesystem::path& file, const NetworkSpec& network);
+// A test set of images without labels (all are 0) from an IDX file, plain or compressed. InputError names file and
+// expectation: also where the network takes images of another shape.
+Dataset load_images(const std::filesystem::path& file, const NetworkSpec& network);
 
 }  // namespace prorata

@@ -43,6 +43,7 @@ class Elements {
   std::size_t size() const { return size_; }
   std::size_t bytes() const { return size_ * size_of(type_); }
   const void* data() const { return data_.get(); }
+  bool mapped() const { return mapped_; }
   // Throws std::logic_error where they are of another type.
   template <class T>
   std::span<const T> as() const {

@@ -121,6 +121,12 @@ std::size_t for_training(std::size_t pixels, double per_class) {
 }  // namespace
 
 Dataset read_hyperspectral(const fs::path& directory, const NetworkSpec& network, const Preparation& preparation) {
+  if (network.any_input || network.any_classes)
+    throw InputError(
+        "the network " + network.name +
+        " leaves its input or its classes to the data set, but a scene needs both: input = [height, width, "
+        "bands] says how large the windows around a pixel are; choose another --model, or write them into a "
+        "copy of its file");
   const Scene s = find_scene(directory);
   // Before the numbers are read, of which a damaged header may claim any number.
   if (static_cast<std::size_t>(network.input.channels) != s.bands)

@@ -92,12 +92,16 @@ std::vector<std::int32_t> read_labels(const fs::path& file, std::int32_t classes
                    "', but uint8 ('|u1'), int32 ('<i4') or int64 ('<i8') is expected");
 }
 
+std::int32_t largest(const std::vector<std::int32_t>& labels) {
+  return labels.empty() ? 0 : *std::max_element(labels.begin(), labels.end());
+}
+
 Samples read_split(const fs::path& directory, const std::string& split, const NetworkSpec& network, ImageShape& shape) {
   const fs::path image_file = directory / (split + "_images.npy"), label_file = directory / (split + "_labels.npy");
   std::uint64_t size = 0;
   Samples samples;
   samples.images = read_images(image_file, network.input, shape, size);
-  samples.labels = read_labels(label_file, network.classes);
+  samples.labels = read_labels(label_file, network.any_classes ? kMostClasses : network.classes);
   if (samples.size() != size)
     throw InputError(label_file.string() + ": has " + std::to_string(samples.size()) + " labels, but " +
                      image_file.string() + " has " + std::to_string(size) + " images; the two must be of the same set");
@@ -115,6 +119,7 @@ Dataset read_npy_set(const fs::path& directory, const NetworkSpec& network) {
     throw InputError(directory.string() + ": the images of the training and the test files differ in size");
   if (data.train.images.type() != data.test.images.type())
     throw InputError(directory.string() + ": the images of the training and the test files differ in type");
+  if (network.any_classes) data.classes = std::max({1, largest(data.train.labels), largest(data.test.labels)}) + 1;
   return data;
 }
 

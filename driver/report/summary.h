@@ -50,8 +50,10 @@ struct Summary {
   std::optional<std::uint64_t> split_seed;
   std::optional<std::string> init;  // the parameters that it started from; none: random ones
   int epochs_wanted = 0;
-  int epochs = 0;  // completed
-  int batch = 0;
+  int epochs = 0;      // completed
+  int batch = 0;       // of a mini-batch
+  int accumulate = 1;  // micro-batches of it
+  int micro_batch() const { return batch / accumulate; }
   std::int64_t lr_warmup = 0;  // mini-batches
   UpdateRule rule;
   double effective_momentum = 0;                 // what the optimizer was given

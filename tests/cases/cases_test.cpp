@@ -3,20 +3,24 @@
 //   1  a slow device holds a fast one back                SlowDeviceHoldsNobodyBack, and no setting was made
 //   2  averages over unequal batches are the wrong update  tests/driver: StepOfUnequalMinibatches...
 //   3  unequal numbers of batches hang the epoch's end     UnequalNumbersOfMinibatchesEnd, tests/driver: Epoch
-//   4  asynchronous training on many workers learns nothing  Zoo.Learns
+//   4  asynchronous training on many workers learns nothing  Zoo.Learns, LargerNetwork.Learns
 //   5  races on the version counter                        StalenessCountsAddUpToTheUpdates
 //   6  a compensation that is always zero                  tests/models: Remedied
 //   7  one poisoned entry of a performance model           tests/driver: Speed, tests/cli: calibrate
 //   8  a device that becomes slow in mid-run               DeviceThatBecomesSlowIsRebalancedWithinTwoRounds
 //   9  a device far too slow to help                       DeviceFarTooSlowToHelpGetsNoShareAndItIsSaid
 #include "codelets/backend/cpu_worker.h"
+#include "driver/data/idx.h"
 #include "driver/trainer.h"
 #include "scheduler/policy.h"
 #include "tests/cli/program.h"
+#include "tests/driver/data/files.h"
 #include "tests/starpu_fixture.h"
 #include "tests/training_fixture.h"
 
+#include <algorithm>
 #include <numeric>
+#include <span>
 
 namespace prorata::test {
 namespace {
@@ -85,6 +89,12 @@ struct Training {
   int workers;
 };
 
+std::string name_of(const Training& t) {
+  std::string name = std::string(t.model) + "_" + std::to_string(t.workers);
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
 void PrintTo(const Training& t, std::ostream* out) { *out << t.model << " with " << t.workers << " workers"; }
 
 class Zoo : public Program, public ::testing::WithParamInterface<Training> {};
@@ -103,9 +113,43 @@ INSTANTIATE_TEST_SUITE_P(OfWorkers, Zoo,
                          ::testing::Values(Training{"mlp", 1}, Training{"mlp", 2}, Training{"mlp", 3},
                                            Training{"mlp", 4}, Training{"lenet5", 1}, Training{"lenet5", 2},
                                            Training{"lenet5", 3}, Training{"lenet5", 4}),
-                         [](const auto& tested) {
-                           return std::string(tested.param.model) + "_" + std::to_string(tested.param.workers);
-                         });
+                         [](const auto& tested) { return name_of(tested.param); });
+
+// The first 6,000 training and 1,000 test images.
+class LargerNetwork : public Program, public ::testing::WithParamInterface<Training> {
+ protected:
+  LargerNetwork() {
+    std::filesystem::create_directory(folder() / "data");
+    for (const auto& [split, count] : {std::pair{"train", 6000u}, std::pair{"t10k", 1000u}}) {
+      copy_some(std::string(split) + "-images-idx3-ubyte", {count, 28, 28});
+      copy_some(std::string(split) + "-labels-idx1-ubyte", {count});
+    }
+  }
+
+ private:
+  void copy_some(const std::string& name, const std::vector<std::uint32_t>& dimensions) const {
+    const IdxArray all = read_idx("/usr/share/datasets/fashion-mnist/" + name + ".gz", dimensions.size());
+    std::size_t bytes = 1;
+    for (const std::uint32_t d : dimensions) bytes *= d;
+    const std::span<const std::uint8_t> first = all.values.as<std::uint8_t>().first(bytes);
+    write("data/" + name, idx(8, dimensions, std::string(first.begin(), first.end())));
+  }
+};
+
+// Two epochs at the network's own settings. A chance hit is 0.1.
+TEST_P(LargerNetwork, Learns) {
+  const auto [model, workers] = GetParam();
+  ASSERT_EQ(run({"train", "--model", model, "--data", "data", "--epochs", "2", "--out", "run", "--quiet"},
+                {{"STARPU_NCPU", std::to_string(workers)}})
+                .code,
+            0);
+  EXPECT_GT(summary()["test_accuracy"], 0.6);
+}
+
+INSTANTIATE_TEST_SUITE_P(OfWorkers, LargerNetwork,
+                         ::testing::Values(Training{"vgg-small", 1}, Training{"vgg-small", 2}, Training{"vgg-small", 4},
+                                           Training{"resnet20", 1}, Training{"resnet20", 2}, Training{"resnet20", 4}),
+                         [](const auto& tested) { return name_of(tested.param); });
 
 }  // namespace
 }  // namespace prorata::test

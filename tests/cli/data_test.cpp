@@ -49,6 +49,28 @@ class DataSet : public Program {
   }
 };
 
+// The run's own copy of the file says what the data set was, so what reads the run needs no such network.
+TEST_F(DataSet, GivesItsShapeToANetworkThatLeavesItOpen) {
+  write("net.toml",
+        "name = \"net\"\n[defaults]\nepochs = 1\nbatch = 16\n[[layer]]\ntype = \"dense\"\nunits = 5\n"
+        "[[layer]]\ntype = \"dense\"\n");
+  write_npy();
+  expect_trained(train_on("npy"), 96);
+  EXPECT_EQ(summary()["parameters"], 60 * 5 + 5 + 5 * 3 + 3);
+  EXPECT_EQ(read(folder() / "run/checkpoint/network.toml"),
+            "input = [6, 5, 2]  # the data set's\nclasses = 3\n" + read(folder() / "net.toml"));
+  const std::vector<std::string> data{"--dataset", "npy", "--data", "data"};
+  const auto with_data = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), data.begin(), data.end());
+    return run(arguments);
+  };
+  EXPECT_EQ(with_data({"eval", "run"}).code, 0);
+  EXPECT_EQ(with_data({"eval", "run/checkpoint/model.safetensors", "--model", "net.toml"}).code, 0);
+  EXPECT_EQ(with_data({"predict", "run"}).code, 0);
+  EXPECT_EQ(run({"train", "--resume", "--out", "run", "--model", "net.toml"}).code, 0);
+  expect_refused(run({"eval", "run", "--dataset", "fashion-mnist"}), {"[28, 28, 1]", "[6, 5, 2]"});
+}
+
 TEST_F(DataSet, IsMnistPlainOrCompressed) {
   std::string images, labels;
   for (int i = 0; i < 60; ++i) {
@@ -103,6 +125,15 @@ TEST_F(DataSet, IsFilesOfNumpy) {
   images.resize(images.size() - 1);
   write("data/test_images.npy", images);
   expect_refused(train_on("npy"), {"test_images.npy", "byte 128", "truncated"});
+}
+
+TEST_F(DataSet, MayLieOnlyWhereJsonCanSay) {
+  network("[6, 5, 2]");
+  write_npy();
+  fs::rename(folder() / "data", folder() / "d\xff");
+  expect_refused(run({"train", "--model", "net.toml", "--dataset", "npy", "--data", "d\xff", "--out", "run"}),
+                 {"UTF-8"});
+  EXPECT_FALSE(fs::exists(folder() / "run"));
 }
 
 TEST_F(DataSet, IsAHyperspectralScene) {

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <csignal>
+#include <regex>
 
 namespace prorata::test {
 namespace {
@@ -155,6 +156,45 @@ TEST_F(Device, IsLeftOutWhereItCannotComputeAMinibatch) {
   EXPECT_EQ(o.code, 130) << o.err;
   EXPECT_NE(o.err.find("cannot compute a mini-batch"), std::string::npos) << o.err;
   EXPECT_NE(o.err.find("left out"), std::string::npos) << o.err;
+}
+
+TEST_F(Device, ThatFailsInMidRunEndsItAndLeavesTheLastCheckpoint) {
+#if defined(PRORATA_FAILING_OPENCL)
+  const std::vector<std::string> options{"--epochs", "2", "--batch", "64", "--checkpoint-every", "5"};
+  auto environment = with_cpus("0");
+  environment["LD_PRELOAD"] = PRORATA_FAILING_OPENCL;
+  const Output o = train(options, environment);
+  EXPECT_EQ(o.code, 1) << o.err;
+  // Codelet, device, what of OpenCL's, and its code.
+  EXPECT_TRUE(std::regex_search(o.err, std::regex("[a-z0-9_]+ on OpenCL 0[^\n]*: OpenCL: [^\n]* failed with " +
+                                                  std::to_string(CL_DEVICE_NOT_AVAILABLE))))
+      << o.err;
+  const auto position = [&] { return nlohmann::json::parse(read(folder() / "run/checkpoint/state.json"))["position"]; };
+  const std::uint64_t samples = position()["epoch_tally"]["samples"];
+  EXPECT_GT(samples, 0u);
+  EXPECT_EQ(samples % (5 * 64), 0u) << "of a checkpoint that was due, not of where it failed";
+  const Output resumed = run({"train", "--resume", "--out", "run"}, with_cpus("0"));
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(summary()["samples"], 12000);
+#else
+  GTEST_SKIP() << "a sanitizer wants to be loaded before anything that is preloaded";
+#endif
+}
+
+// Its kind has a row in the file that says from where each device is near.
+TEST_F(Device, IsUsedThoughTheFileOfItsBusIsDamaged) {
+  auto environment = with_cpus("1");
+  environment["STARPU_HOSTNAME"] = "here";
+  ASSERT_EQ(run({"devices"}, environment).code, 0);
+  const auto file = folder() / "models/bus/here.affinity";
+  const std::string whole = read(file), head = "# GPU\tNUMA0\t\n";
+  ASSERT_TRUE(whole.starts_with(head)) << whole;
+  ASSERT_GT(whole.size(), head.size());
+  write(file.string(), head);
+  const Output o = run({"devices"}, environment);
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_NE(o.err.find(file.string() + " is damaged"), std::string::npos) << o.err;
+  EXPECT_EQ(read(file), whole);
 }
 
 TEST_F(Device, IsCalibrated) {

@@ -77,6 +77,9 @@ TEST_F(Program, SaysWhatIsWrongWithTheDataSet) {
   write("data/train-labels-idx1-ubyte", std::string("\0\0\x08\x01\0\0\0\x01\0", 9));
   expect_refused(run({"train", "--model", "mlp", "--data", "data"}), {"train-images-idx3-ubyte", "byte 0", "magic"});
   expect_refused(run({"train", "--model", "small.toml", "--dataset", "fashion-mnist"}), {"[28, 28, 1]", "[6, 6, 1]"});
+  write("wide.toml", "name = \"wide\"\n[[layer]]\ntype = \"dense\"\nunits = 40000\n[[layer]]\ntype = \"dense\"\n");
+  expect_refused(run({"train", "--model", "wide.toml", "--dataset", "synthetic", "--batch", "60000"}),
+                 {"2400000000 values", "layer '0'", "--batch"});
 }
 
 class Policy : public Program, public ::testing::WithParamInterface<const char*> {};

@@ -201,6 +201,20 @@ TEST_F(Program, ChoosesDeterminismAndMomentumByTheWorkers) {
   }
 }
 
+TEST_F(Program, AccumulatesGradients) {
+  const Output o = train({"--epochs", "1", "--batch", "50", "--accumulate", "4"}, {{"STARPU_NCPU", "2"}});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(summary()["batch"], 50);
+  EXPECT_EQ(summary()["accumulate"], 4);
+  EXPECT_EQ(summary()["minibatches"], 30);
+  EXPECT_EQ(summary()["samples"], 6000);
+  expect_refused(run({"train", "--resume", "--out", "run", "--accumulate", "2"}), {"--accumulate is 2 and was 4"});
+  expect_refused(run({"train", "--accumulate", "0"}), {"--accumulate"});
+  expect_refused(
+      run({"train", "--model", "resnet20", "--dataset", "synthetic", "--consistency", "bsp", "--accumulate", "2"}),
+      {"--accumulate", "batch_norm", "--round"});
+}
+
 TEST_F(Program, TakesOptionsFromAFileAndTheCommandLineWins) {
   write("run.toml", "epochs = 2\nlr = 0.5\nseed = 4\n[train]\nbatch = 100\nno-such-thing-elsewhere = false\n");
   expect_refused(train({"--config", "run.toml"}), {"run.toml:6", "no-such-thing-elsewhere"});

@@ -44,6 +44,21 @@ TEST_F(Predict, ClassifiesTheTestSetAsTrainingDid) {
   EXPECT_NEAR(loss, summary()["test_loss"].get<double>(), 1e-5);
 }
 
+TEST_F(Predict, GivesTheImagesShapeToANetworkThatLeavesItOpen) {
+  write("open.toml", "name = \"open\"\n[[layer]]\ntype = \"dense\"\n");
+  write("closed.toml", "name = \"closed\"\ninput = [6, 6, 1]\nclasses = 10\n[[layer]]\ntype = \"dense\"\n");
+  ASSERT_EQ(run({"train", "--model", "closed.toml", "--dataset", "synthetic", "--epochs", "1", "--out", "run"}).code,
+            0);
+  const std::string header("\0\0\x08\x03\0\0\0\x01\0\0\0", 11);
+  const auto predict = [&] {
+    return run({"predict", "run/checkpoint/model.safetensors", "--model", "open.toml", "one.idx"});
+  };
+  write("one.idx", header + std::string("\x06\0\0\0\x06", 5) + std::string(36, '\1'));
+  EXPECT_EQ(predict().code, 0);
+  write("one.idx", header + std::string("\x05\0\0\0\x06", 5) + std::string(30, '\1'));
+  expect_refused(predict(), {"model.safetensors", "30"});
+}
+
 TEST_F(Predict, TakesAFileOfImages) {
   ASSERT_EQ(train({"--epochs", "1"}).code, 0);
   const std::string header("\0\0\x08\x03\0\0\0\x02\0\0\0\x06\0\0\0\x06", 16);

@@ -25,6 +25,7 @@ struct Case {
   std::size_t samples;
   std::int32_t batch;
   const char* scheduler;
+  std::int32_t accumulate = 1;
 };
 
 class Epoch : public WithStarpu, public ::testing::WithParamInterface<Case> {};
@@ -32,7 +33,7 @@ class Epoch : public WithStarpu, public ::testing::WithParamInterface<Case> {};
 TEST_P(Epoch, UsesEachSampleExactlyOnceAndCountsEachUpdate) {
   const Case c = GetParam();
   start(c.workers, c.scheduler);
-  Fixture f(c.samples, c.batch, default_replicas());
+  Fixture f(c.samples, {.batch = {c.batch, c.batch / c.accumulate}, .replicas = default_replicas()});
   std::uint64_t updates = 0;
   for (int epoch = 1; epoch <= 3; ++epoch) {
     std::vector<int> used(c.samples, 0);
@@ -67,7 +68,8 @@ std::string name_of(const ::testing::TestParamInfo<Case>& tested) {
   constexpr const char* kBalances[] = {"prorata", "uniform", "dynamic"};
   const Case& c = tested.param;
   return std::string(c.scheduler) + "_" + kBalances[c.balance] + "_" + std::to_string(c.workers) + "_workers_" +
-         std::to_string(c.samples) + "_by_" + std::to_string(c.batch);
+         std::to_string(c.samples) + "_by_" + std::to_string(c.batch) +
+         (c.accumulate > 1 ? "_in_" + std::to_string(c.accumulate) : "");
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -78,7 +80,10 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{PRORATA_PRORATA, 2, 5, 8, "prorata"}, Case{PRORATA_UNIFORM, 2, 9, 8, "prorata"},
                       Case{PRORATA_PRORATA, 2, 1, 1, "prorata"}, Case{PRORATA_UNIFORM, 4, 1, 1, "prorata"},
                       Case{PRORATA_PRORATA, 2, 1001, 8, "eager"}, Case{PRORATA_PRORATA, 2, 1001, 8, "lws"},
-                      Case{PRORATA_PRORATA, 2, 1001, 8, "dmda"}, Case{PRORATA_PRORATA, 1, 301, 8, "eager"}),
+                      Case{PRORATA_PRORATA, 2, 1001, 8, "dmda"}, Case{PRORATA_PRORATA, 1, 301, 8, "eager"},
+                      Case{PRORATA_PRORATA, 3, 1001, 8, "prorata", 4}, Case{PRORATA_UNIFORM, 2, 1001, 8, "prorata", 2},
+                      Case{PRORATA_PRORATA, 2, 1001, 8, "eager", 8}, Case{PRORATA_PRORATA, 2, 1001, 8, "lws", 2},
+                      Case{PRORATA_PRORATA, 2, 1001, 8, "dmda", 4}),
     name_of);
 
 class OneWorker : public WithStarpu, public ::testing::WithParamInterface<int> {};
@@ -328,6 +333,22 @@ TEST_F(WithStarpu, SizesRespectTheRoomOfTheMemory) {
     return true;
   });
   EXPECT_EQ(samples, 20000u);
+}
+
+// The same memory: all of the training set is two mini-batches, of micro-batches for which there is room.
+TEST_F(WithStarpu, SizesOfAccumulatedMinibatchesNeedRoomForAMicroBatch) {
+  ::setenv("STARPU_LIMIT_CPU_MEM", "1", 1);  // MiB
+  start(2);
+  ::unsetenv("STARPU_LIMIT_CPU_MEM");
+  Fixture f(20000, {.batch = {4000, 500}, .replicas = 2, .share = PRORATA_SIZE});
+  std::uint64_t samples = 0, largest = 0;
+  f.run(PRORATA_PRORATA, [&](const MinibatchResult& m) {
+    samples += m.samples;
+    largest = std::max<std::uint64_t>(largest, m.samples);
+    return true;
+  });
+  EXPECT_EQ(samples, 20000u);
+  EXPECT_GT(largest * 156, 1u << 19);
 }
 
 TEST(CorrectedMomentum, LeavesOneMinusMomentumInTheRatioOfTheOverlap) {

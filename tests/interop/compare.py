@@ -62,8 +62,9 @@ class Network(nn.Module):
         super().__init__()
         spec = tomllib.loads(file.read_text())
         self.layers = spec["layer"]
-        self.height, self.width, self.channels = spec["input"]
-        self.classes = spec["classes"]
+        # Where the file leaves it to the data set: what read_network_spec takes without one.
+        self.height, self.width, self.channels = spec.get("input", [28, 28, 1])
+        self.classes = spec.get("classes", 10)
         self.names = [layer.get("name", str(i)) for i, layer in enumerate(self.layers)]
         self.margin = float("inf")  # to the nearest kink, of the last forward
         sizes = {"input": [self.channels, self.height, self.width]}
@@ -90,10 +91,9 @@ class Network(nn.Module):
         before = self.names[at - 1] if at else "input"
         return layer.get("inputs", [layer.get("input", before)])
 
-    @staticmethod
-    def module_of(layer, size):
+    def module_of(self, layer, size):
         if layer["type"] == "dense":
-            return nn.Linear(int(numpy.prod(size)), layer["units"])
+            return nn.Linear(int(numpy.prod(size)), layer.get("units", self.classes))
         if layer["type"] == "conv2d":
             return nn.Conv2d(size[0], layer["channels"], layer["kernel"], layer.get("stride", 1), layer.get("padding", 0),
                              groups=layer.get("groups", 1), bias=layer.get("bias", True))

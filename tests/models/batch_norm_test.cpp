@@ -100,6 +100,15 @@ TEST_F(RunningStatisticsOf, EachMinibatchInTurnMoveThemByTheMomentum) {
   }
 }
 
+TEST_F(RunningStatisticsOf, EachMicroBatchMovesThemWhereGradientsAreAccumulated) {
+  start(1);
+  Network one_each(normalized_input(), 1), accumulated(normalized_input(), 1);
+  train(one_each, {.batch = kBatch, .replicas = 1}, 0.1f);
+  train(accumulated, {.batch = {3 * kBatch, kBatch}, .replicas = 1}, 0.1f);
+  EXPECT_EQ(accumulated.statistics(0)->updates, kSamples / kBatch);
+  EXPECT_EQ(values_of(*accumulated.statistics(0)), values_of(*one_each.statistics(0)));
+}
+
 TEST_F(RunningStatisticsOf, NoMinibatchIsLostWhereManyOverlap) {
   start(4);
   Network network(normalized_input(), 1);

@@ -166,6 +166,47 @@ TEST_F(WithStarpu, ReplicaOfALargerBatchGivesTheSameGradientForAPartialOne) {
   EXPECT_EQ(gradients[0], gradients[1]);
 }
 
+// Of 7 samples by 3, 3 and 1; of the 2 that are left by one micro-batch.
+TEST_F(WithStarpu, AccumulatedGradientIsThatOfTheWholeMinibatch) {
+  start(2);
+  for (const NetworkSpec& spec : {test::every_layer(), test::residual()}) {
+    const Samples samples = random_samples(spec, 9, 5);
+    const SampleHandles handles(samples);
+    for (const std::vector<std::uint32_t>& order : {std::vector<std::uint32_t>{4, 0, 1, 8, 2, 7, 6}, {3, 5}}) {
+      struct Outcome {
+        std::vector<std::vector<float>> gradients;
+        MinibatchResult result;
+      };
+      const auto outcome = [&](const BatchSizes& sizes) {
+        Outcome o;
+        Network network(spec, 3);
+        Trainer trainer(network, {sizes, 1});
+        Pass pass = training_pass(handles, order, {.learning_rate = 0.1f, .momentum = 0, .weight_decay = 0});
+        pass.record = [&o](const MinibatchResult& m) {
+          o.result = m;
+          return true;
+        };
+        run(trainer, pass);
+        for (std::size_t i = 0; i < network.depth(); ++i)
+          if (const ParameterBlock* block = network.parameters(i)) {
+            o.gradients.push_back(copy_of(trainer.replica(0).gradient(i), block->values.count));
+            EXPECT_EQ(block->version, 1u);
+          }
+        return o;
+      };
+      const Outcome whole = outcome(7), accumulated = outcome({7, 3});
+      EXPECT_EQ(accumulated.result.samples, order.size());
+      EXPECT_EQ(accumulated.result.correct, whole.result.correct);
+      // Roundings of float, of numbers up to 10.
+      EXPECT_NEAR(accumulated.result.loss, whole.result.loss, 1e-5);
+      ASSERT_EQ(accumulated.gradients.size(), whole.gradients.size());
+      for (std::size_t b = 0; b < whole.gradients.size(); ++b)
+        for (std::size_t i = 0; i < whole.gradients[b].size(); ++i)
+          EXPECT_NEAR(accumulated.gradients[b][i], whole.gradients[b][i], 1e-6) << b << " " << i;
+    }
+  }
+}
+
 TEST_F(WithStarpu, TrainingStepMovesParametersAsSgdSays) {
   start(1);
   NetworkSpec spec = test::small_mlp();

@@ -45,6 +45,7 @@ void expect_near(std::span<const float> got, const Json& expected, const std::st
 struct Run {
   std::string name;
   Consistency consistency;
+  std::int32_t micro_batch;
 };
 
 class AgainstTorch : public WithStarpu, public ::testing::WithParamInterface<Run> {};
@@ -79,7 +80,8 @@ TEST_P(AgainstTorch, ParametersAndStateAreTheSameAfterTheSameSteps) {
                           .total = epochs * minibatches,
                           .step = minibatches,
                           .gamma = 0.5};
-  Trainer trainer(network, {.batch = batch, .replicas = 1, .consistency = GetParam().consistency});
+  Trainer trainer(network,
+                  {.batch = {batch, GetParam().micro_batch}, .replicas = 1, .consistency = GetParam().consistency});
   std::vector<std::uint32_t> order(samples.size());
   std::iota(order.begin(), order.end(), 0u);
   for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
@@ -106,15 +108,19 @@ TEST_P(AgainstTorch, ParametersAndStateAreTheSameAfterTheSameSteps) {
   }
 }
 
+// With gradients accumulated over micro-batches, too, of 3 and 1 samples and of 1 each: PyTorch's mean over the
+// mini-batch is theirs, weighed by samples.
 std::vector<Run> runs() {
   std::vector<Run> all;
   for (const auto& [name, unused] : reference()["cases"].items())
-    for (const Consistency consistency : {Consistency::asp, Consistency::bsp}) all.push_back({name, consistency});
+    for (const Consistency consistency : {Consistency::asp, Consistency::bsp})
+      for (const std::int32_t micro_batch : {4, 3, 1}) all.push_back({name, consistency, micro_batch});
   return all;
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, AgainstTorch, ::testing::ValuesIn(runs()), [](const auto& tested) {
-  return tested.param.name + (tested.param.consistency == Consistency::bsp ? "_bsp" : "_asp");
+  return tested.param.name + (tested.param.consistency == Consistency::bsp ? "_bsp_by_" : "_asp_by_") +
+         std::to_string(tested.param.micro_batch);
 });
 
 }  // namespace

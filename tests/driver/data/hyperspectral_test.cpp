@@ -147,6 +147,11 @@ TEST_F(WithScene, RefusesANetworkThatItDoesNotFit) {
                            {"--normalize"});
 }
 
+TEST_F(WithScene, RefusesANetworkThatDoesNotSayItsWindow) {
+  network_.any_input = true;
+  expect_refused({network_.name, "input", "bands"});
+}
+
 TEST_F(WithScene, SaysWhichArraysAreThereWhereItIsNotClear) {
   write_mat("second.mat", "other", {kRows, kColumns, kBands}, cube_);
   expect_refused({"cube", "scene [4, 5, 2]", "other [4, 5, 2]", "second.mat", "leave one"});

@@ -46,6 +46,17 @@ TEST_F(WithNpySet, IsMappedFloats) {
   EXPECT_EQ(read().train.images.as<float>()[7], -8.5f);
 }
 
+TEST_F(WithNpySet, HasAsManyClassesAsItsLabelsWhereTheNetworkLeavesThatOpen) {
+  network_.any_classes = true;
+  EXPECT_EQ(read().classes, 3);
+  labels("<i4", "(2,)", bytes_of<std::int32_t>({0, 1 << 20}));
+  expect_refused({"train_labels", "1048576"});
+  network_.any_classes = false;
+  network_.classes = 4;
+  labels("|u1", "(2,)", std::string("\x01\0", 2));
+  EXPECT_EQ(read().classes, 4);
+}
+
 TEST_F(WithNpySet, HasLabelsOfEveryType) {
   labels("<i4", "(2,)", bytes_of<std::int32_t>({1, 2}));
   EXPECT_EQ(read().train.labels, (std::vector<std::int32_t>{1, 2}));
