@@ -161,11 +161,18 @@ int train(TrainOptions& o, const Job& job) {
   const Dataset& data = loaded.data;
   const std::string network_file_text = network_text(begun, *o.app, o.data.model, data);
   share_node(job);
-  const Runtime runtime(
-      {.verbose = o.common.verbose,
-       .slowdown = o.slowdown.empty() ? std::vector<std::pair<int, double>>() : parse_slowdown(o.slowdown, job.rank()),
-       .tf32 = o.tf32,
-       .unlike_cpus = [&] { return calibrated_unlike(spec.name); }});
+  std::optional<Runtime> started;
+  // In turns: StarPU aborts on files of the bus that another one on this machine has half written.
+  for (int turn = 0; turn < job.ranks(); ++turn) {
+    if (turn == job.rank())
+      started.emplace(RuntimeOptions{.verbose = o.common.verbose,
+                                     .slowdown = o.slowdown.empty() ? std::vector<std::pair<int, double>>()
+                                                                    : parse_slowdown(o.slowdown, job.rank()),
+                                     .tf32 = o.tf32,
+                                     .unlike_cpus = [&] { return calibrated_unlike(spec.name); }});
+    job.gather("");
+  }
+  const Runtime& runtime = *started;
   Summary summary = describe_run(o, spec, data, runtime, job);
   const nlohmann::json base = beginnings(*o.app, o, summary, data);
   must_agree(job, base, o, summary.epochs_wanted, network_file_text);
