@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string_view>
 
 namespace prorata {
@@ -64,6 +65,7 @@ struct LayersSoFar {
 
   std::size_t last() const { return layers.empty() ? kNetworkInput : layers.size() - 1; }
   std::string name(std::size_t i) const { return i == kNetworkInput ? kInputName : layers[i].name; }
+  bool before_the_last() const { return layers.size() + 1 == numbers.size(); }
   ImageShape output(std::size_t i) const { return i == kNetworkInput ? samples.input : layers[i].output; }
   // What was flattened into it, else its own shape.
   ImageShape unflattened(std::size_t i) const {
@@ -112,8 +114,8 @@ void check_flattened(const TableReader& r, const std::string& what, const Layers
   }
 }
 
-// What it is, with its keys; the shapes are not known yet.
-decltype(LayerSpec::type) read_type(const TableReader& r, const std::string& what, std::int32_t classes) {
+// What it is, with its keys; the shapes are not known yet. `units`: of a dense layer that does not say; none: it must.
+decltype(LayerSpec::type) read_type(const TableReader& r, const std::string& what, std::optional<std::int32_t> units) {
   const std::string type = r.text("type");
   const auto only = [&](std::vector<std::string_view> keys) {
     keys.insert(keys.begin(), {"name", "type", type == "add" ? "inputs" : "input"});
@@ -121,7 +123,7 @@ decltype(LayerSpec::type) read_type(const TableReader& r, const std::string& wha
   };
   if (type == "dense") {
     only({"units"});
-    return DenseSpec{r.integer_or("units", 1, kMostUnits, classes)};
+    return DenseSpec{units ? r.integer_or("units", 1, kMostUnits, *units) : r.integer("units", 1, kMostUnits)};
   }
   if (type == "conv2d") {
     only({"channels", "kernel", "stride", "padding", "groups", "bias"});
@@ -196,7 +198,9 @@ LayerSpec read_layer(const fs::path& file, const Table& table, const LayersSoFar
   const std::size_t number = before.layers.size();
   const std::string what = "layer " + std::to_string(number + 1);
   const TableReader r(file, table, what);
-  LayerSpec layer{name_of(r, number), read_type(r, what, before.samples.classes), {}, {}};
+  std::optional<std::int32_t> units;
+  if (before.before_the_last()) units = before.samples.classes;
+  LayerSpec layer{name_of(r, number), read_type(r, what, units), {}, {}};
   read_inputs(r, what, before, layer);
   check_flattened(r, what, before, layer);
   layer.output = output_of(layer);

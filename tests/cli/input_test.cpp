@@ -24,7 +24,7 @@ TEST_F(Program, SaysWhatIsWrongWithANetworkFile) {
       {head + "[defaults]\nlr_schedule = \"step\"\n" + dense, {"lr_step_epochs"}},
       {head + "[[layer]]\nunits = 3\n", {":4", "type"}},
       {head + "[[layer]]\ntype = \"magic\"\n", {":5", "magic", "conv2d"}},
-      {head + "[[layer]]\ntype = \"dense\"\n", {":4", "units"}},
+      {head + "[[layer]]\ntype = \"dense\"\n" + dense, {":4", "units"}},
       {head + "[[layer]]\ntype = \"dense\"\nunits = 0\n", {":6", "units"}},
       {head + "[[layer]]\ntype = \"dense\"\nunits = 3\nkernel = 2\n", {":7", "kernel"}},
       {head + "[[layer]]\ntype = \"conv2d\"\nchannels = 2\nkernel = 9\n" + dense, {"does not fit"}},
