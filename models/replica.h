@@ -52,7 +52,7 @@ enum class Overlap { possible, never };
 
 // Of how many samples a replica's mini-batches are, at most, and its micro-batches: one, where nobody says more.
 struct BatchSizes {
-  BatchSizes(std::int32_t all) : BatchSizes(all, all) {}
+  BatchSizes(std::int32_t all) : BatchSizes(all, all) {}  // NOLINT(google-explicit-constructor): a size is a size
   BatchSizes(std::int32_t all, std::int32_t at_once) : batch(all), micro_batch(at_once) {}
 
   std::int32_t batch, micro_batch;

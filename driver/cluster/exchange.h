@@ -33,7 +33,8 @@ class Exchange {
   virtual void begin_anew() = 0;
 };
 
-// `weight`: what a rank's own training counts for (codelets/exchange.h). There are several ranks; their parameters are the same, and no task uses them. The network must outlive it.
+// `weight`: what a rank's own training counts for (codelets/exchange.h). There are several ranks; their parameters are
+// the same, and no task uses them. The network must outlive it.
 std::unique_ptr<Exchange> make_exchange(const Job& job, Network& network, float weight = 1);
 
 }  // namespace prorata

@@ -20,7 +20,8 @@ Part::Part(std::span<const std::uint32_t> order, std::size_t from, std::size_t t
 std::vector<std::size_t> divide(std::size_t total, std::size_t batch, std::vector<double> speeds) {
   if (std::ranges::any_of(speeds, [](double speed) { return !(speed > 0); })) std::ranges::fill(speeds, 1);
   const double all = std::accumulate(speeds.begin(), speeds.end(), 0.0);
-  const auto batches = static_cast<double>((total + batch - 1) / batch);
+  const std::size_t minibatches = (total + batch - 1) / batch;
+  const auto batches = static_cast<double>(minibatches);
   std::vector<std::size_t> begins{0};
   double before = 0;
   for (const double speed : speeds) {

@@ -60,8 +60,8 @@ class Ranks {
   void trained(const MinibatchResult& minibatch);
   // Whether one more mini-batch may begin.
   bool may_begin() const { return !rounds_ || rounds_->may_begin(); }
-  // On all ranks at once, when this one's part is done, or will not be done: exchanges what is left to be, and makes the
-  // parameters the same everywhere. No mini-batch is in flight.
+  // On all ranks at once, when this one's part is done, or will not be done: exchanges what is left to be, and makes
+  // the parameters the same everywhere. No mini-batch is in flight.
   void finish();
 
   // On all ranks at once: evaluates on all samples, each rank a part of them. A rank that `stop`s makes it incomplete.

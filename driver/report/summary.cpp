@@ -64,6 +64,20 @@ Json json_of(const WorkerSummary& w, std::uint64_t samples, double wall_seconds)
 
 }  // namespace
 
+Json Summary::ranks_json() const {
+  Json list = Json::array();
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    list.push_back({{"rank", r},
+                    {"host", ranks[r].host},
+                    {"minibatches", ranks[r].minibatches},
+                    {"samples", ranks[r].samples},
+                    {"share", rate(static_cast<double>(ranks[r].samples), static_cast<double>(samples))},
+                    {"samples_per_second", rate(static_cast<double>(ranks[r].samples), wall_seconds)},
+                    {"rounds", ranks[r].rounds},
+                    {"rounds_behind", ranks[r].behind.json()}});
+  return list;
+}
+
 Json Summary::json() const {
   const bool adam = is_adam(rule.optimizer.kind), in_steps = rule.lr_schedule == LrSchedule::step;
   Json root = {{"version", PRORATA_VERSION},
@@ -126,18 +140,7 @@ Json Summary::json() const {
   Json& moved = root["transfers"] = Json::array();
   for (const Traffic& t : transfers)
     moved.push_back({{"from", t.from}, {"to", t.to}, {"bytes", t.bytes}, {"transfers", t.transfers}});
-  if (!ranks.empty()) {
-    Json& list_of_ranks = root["ranks"] = Json::array();
-    for (std::size_t r = 0; r < ranks.size(); ++r)
-      list_of_ranks.push_back({{"rank", r},
-                               {"host", ranks[r].host},
-                               {"minibatches", ranks[r].minibatches},
-                               {"samples", ranks[r].samples},
-                               {"share", rate(static_cast<double>(ranks[r].samples), static_cast<double>(samples))},
-                               {"samples_per_second", rate(static_cast<double>(ranks[r].samples), wall_seconds)},
-                               {"rounds", ranks[r].rounds},
-                               {"rounds_behind", ranks[r].behind.json()}});
-  }
+  if (!ranks.empty()) root["ranks"] = ranks_json();
   root["starpu_version"] = starpu_version();
   root["host"] = host_json();
   return root;

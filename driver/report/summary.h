@@ -90,6 +90,7 @@ struct Summary {
   void go_on_from(const nlohmann::json& counts);
 
  private:
+  nlohmann::ordered_json ranks_json() const;
   WorkerSummary* find(const WorkerSummary& worker);
   std::string transfers_text() const;
   bool too_slow(const WorkerSummary& worker) const;
