@@ -1,4 +1,5 @@
 // The program. Here errors become exit codes, and nowhere else.
+#include "driver/cluster/job.h"
 #include "driver/config_file.h"
 #include "driver/exit_code.h"
 #include "driver/options.h"
@@ -10,6 +11,7 @@
 #include <cstdlib>
 #include <functional>
 #include <iostream>
+#include <string>
 #include <string_view>
 
 namespace {
@@ -60,6 +62,9 @@ int run(int argc, char** argv) {
   for (const Subcommand& s : subcommands) {
     if (!s.app->parsed()) continue;
     if (!s.common->config.empty()) apply_config_file(*s.app, s.common->config);
+    if (s.app->get_name() != "train" && started_ranks() > 1)
+      throw InputError("only train runs on several ranks, and " + std::to_string(started_ranks()) + " of " +
+                       s.app->get_name() + " were started; start it without mpirun");
     set_log_level(s.common->quiet ? LogLevel::quiet : s.common->verbose ? LogLevel::verbose : LogLevel::normal);
     return s.run();
   }

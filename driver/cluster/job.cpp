@@ -4,6 +4,8 @@
 #include "driver/report/log.h"
 #include "models/errors.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 
@@ -22,6 +24,12 @@ int exit_code_of(const std::exception& e) { return dynamic_cast<const InputError
 std::string name(std::size_t rank) { return "rank " + std::to_string(rank); }
 
 }  // namespace
+
+int started_ranks() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
+    if (const char* ranks = std::getenv(name)) return std::max(1, std::atoi(ranks));
+  return 1;
+}
 
 int Job::run(const std::function<int()>& work) const {
   if (alone()) return work();

@@ -13,6 +13,9 @@
 
 namespace prorata {
 
+// As a launcher's environment says, without MPI: how many ranks it has started; 1 where there is none.
+int started_ranks();
+
 class Job {
  public:
   // MPI from start to end, where a launcher has started several ranks; else there is one rank, and no MPI. At most one

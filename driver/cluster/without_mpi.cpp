@@ -6,15 +6,15 @@
 
 #include <cstdlib>
 #include <stdexcept>
+#include <string>
 
 namespace prorata {
 
 Job::Job() {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
-    if (const char* ranks = std::getenv(name); ranks && std::atoi(ranks) > 1)
-      throw InputError(std::string("this prorata was built without MPI, and ") + ranks +
-                       " ranks of it were started; build it where there is an MPI and StarPU-MPI (Debian: "
-                       "libopenmpi-dev, libstarpu-dev), with PRORATA_MPI");
+  if (const int ranks = started_ranks(); ranks > 1)
+    throw InputError("this prorata was built without MPI, and " + std::to_string(ranks) +
+                     " ranks of it were started; build it where there is an MPI and StarPU-MPI (Debian: "
+                     "libopenmpi-dev, libstarpu-dev), with PRORATA_MPI");
 }
 
 Job::~Job() = default;

@@ -165,6 +165,11 @@ TEST_F(OnRanks, OneWhoseOptionsDifferIsRefusedByName) {
   EXPECT_FALSE(fs::exists(folder() / "new"));
 }
 
+TEST_F(OnRanks, OnlyTrainRunsOnSeveral) {
+  launcher() = {"mpirun", "--oversubscribe", "--bind-to", "none", "-n", "2"};
+  expect_refused(run({"devices"}, kAsRoot), {"only train", "2 of devices", "without mpirun"});
+}
+
 TEST_F(OnRanks, OneThatCannotReadItsDataIsNamed) {
   launcher() = {"mpirun", "--oversubscribe", "--bind-to", "none", "-n", "1"};
   const std::vector<std::string> good{"train", "--model", "small.toml", "--dataset", "synthetic"},
