@@ -53,7 +53,7 @@ std::unique_ptr<MicroBatch> MicroBatch::of_training(Network& network, MicroBatch
     if (!block || !options.copies || !place.first) continue;
     m->plan_.add(snapshot, {block->values_handle.get(), buffers.activations.snapshot(i)},
                  SnapshotArgs{{static_cast<std::int32_t>(block->values.count)}});
-    m->mark({Role::Kind::snapshot, i});
+    m->mark({Role::Kind::takes_snapshot, i});
   }
   for (std::size_t i = 0; i < network.depth(); ++i)
     network.operation(i).plan_forward(m->plan_, buffers.activations.buffers(i, !options.copies));
@@ -148,7 +148,7 @@ void MicroBatch::plan_apply(std::size_t i, const TrainingOptions& options) {
   if (options.copies && options.remedies.compensation > 0)
     compensation = {options.remedies.compensation, buffers_.activations.snapshot(i)};
   applies_[i].emplace(plan_, network_.optimizer(), *network_.parameters(i), buffers_.gradient(i), compensation);
-  mark({Role::Kind::apply, i, true});
+  mark({Role::Kind::applies_gradient, i, true});
 }
 
 void MicroBatch::plan_statistics() {
@@ -156,7 +156,7 @@ void MicroBatch::plan_statistics() {
     RunningStatistics* statistics = network_.statistics(i);
     if (!statistics) continue;
     plan_update(plan_, *statistics, buffers_.activations.extra(i));
-    mark({Role::Kind::statistics, i, true});
+    mark({Role::Kind::updates_statistics, i, true});
   }
 }
 

@@ -102,7 +102,7 @@ class MicroBatch {
  public:
   // What a task does beside computing, and to what: parameters or running statistics of which operation.
   struct Role {
-    enum class Kind { none, snapshot, apply, statistics } kind = Kind::none;
+    enum class Kind { computes, takes_snapshot, applies_gradient, updates_statistics } kind = Kind::computes;
     std::size_t operation = 0;
     bool ends = false;  // one of those with which the mini-batch ends: every other task leads to one of them
   };

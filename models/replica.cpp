@@ -147,17 +147,17 @@ void Replica::give_role(starpu_task* task, const MicroBatch::Role& role, starpu_
     task->callback_arg = this;
   }
   switch (role.kind) {
-    case MicroBatch::Role::Kind::none: break;
-    case MicroBatch::Role::Kind::snapshot:
+    case MicroBatch::Role::Kind::computes: break;
+    case MicroBatch::Role::Kind::takes_snapshot:
       task->prologue_callback_pop_func = on_snapshot;
       task->prologue_callback_pop_arg = &blocks_[role.operation];
       starpu_task_declare_deps_array(task, 1, &gather);
       break;
-    case MicroBatch::Role::Kind::apply:
+    case MicroBatch::Role::Kind::applies_gradient:
       task->prologue_callback_pop_func = on_apply;
       task->prologue_callback_pop_arg = &blocks_[role.operation];
       break;
-    case MicroBatch::Role::Kind::statistics:
+    case MicroBatch::Role::Kind::updates_statistics:
       task->prologue_callback_pop_func = on_statistics_update;
       task->prologue_callback_pop_arg = network_.statistics(role.operation);
       starpu_task_declare_deps_array(task, 1, &last_backward);

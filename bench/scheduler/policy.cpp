@@ -105,7 +105,10 @@ struct Program {
   void run(std::size_t count, std::uint32_t size) {
     std::vector<prorata_group> groups(count);
     std::vector<prorata_tag> tags(count * size);
-    const prorata_phase phase{.groups = count, .round = 0, .kind = 0, .samples = 1, .balance = PRORATA_PRORATA};
+    prorata_phase phase{};
+    phase.groups = count;
+    phase.samples = 1;
+    phase.balance = PRORATA_PRORATA;
     if (prorata_begin_phase(0, &phase) != 0) std::abort();
     for (std::size_t g = 0; g < count; ++g) {
       groups[g] = {};
