@@ -45,6 +45,25 @@ TEST_F(Program, TestsEveryDeviceAndSaysWhatIsNotThere) {
   EXPECT_EQ(opencl, opencl_devices());
 }
 
+#if defined(PRORATA_CUDA)
+TEST_F(Program, BuiltForCudaRunsWithoutADeviceAndSaysSoOnce) {
+  // As on a machine without a GPU, wherever the test runs.
+  std::map<std::string, std::string> environment{{"CUDA_VISIBLE_DEVICES", "-1"}, {"STARPU_NCPU", "1"}};
+  const Output o = train({"--epochs", "1"}, environment);
+  ASSERT_EQ(o.code, 0) << o.err;
+  const std::string said = "no CUDA device found";
+  const auto at = o.err.find(said);
+  ASSERT_NE(at, std::string::npos) << o.err;
+  EXPECT_EQ(o.err.find(said, at + 1), std::string::npos) << o.err;
+  EXPECT_EQ(summary()["workers"].size(), 1u);
+
+  environment["STARPU_NCUDA"] = "0";
+  const Output wanted = train({"--epochs", "1", "--overwrite"}, environment);
+  ASSERT_EQ(wanted.code, 0) << wanted.err;
+  EXPECT_EQ(wanted.err.find(said), std::string::npos) << wanted.err;
+}
+#endif
+
 #if defined(PRORATA_OPENCL)
 
 class Device : public Program {
