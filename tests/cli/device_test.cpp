@@ -48,7 +48,7 @@ TEST_F(Program, TestsEveryDeviceAndSaysWhatIsNotThere) {
 #if defined(PRORATA_CUDA)
 TEST_F(Program, BuiltForCudaRunsWithoutADeviceAndSaysSoOnce) {
   // As on a machine without a GPU, wherever the test runs.
-  std::map<std::string, std::string> environment{{"CUDA_VISIBLE_DEVICES", "-1"}, {"STARPU_NCPU", "1"}};
+  std::map<std::string, std::string> environment{{"CUDA_VISIBLE_DEVICES", "-1"}, {"STARPU_NCUDA", ""}};
   const Output o = train({"--epochs", "1"}, environment);
   ASSERT_EQ(o.code, 0) << o.err;
   const std::string said = "no CUDA device found";
