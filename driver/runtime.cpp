@@ -207,8 +207,7 @@ Runtime::Runtime(const RuntimeOptions& options) {
     apply_slowdown(options.slowdown);
     tf32_ = options.tf32 && starpu_cuda_worker_get_count() > 0;
 #if defined(PRORATA_CUDA)
-    if (const char* wanted = std::getenv("STARPU_NCUDA");
-        starpu_cuda_worker_get_count() == 0 && (!wanted || std::string(wanted) != "0"))
+    if (starpu_cuda_worker_get_count() == 0 && environment("STARPU_NCUDA") != "0")
       log_info("no CUDA device found: going on with what is there (STARPU_NCUDA=0 says that this is wanted)");
 #endif
     if (options.tf32 && !tf32_) log_warning("--tf32 changes nothing here: there is no CUDA worker");
