@@ -337,8 +337,7 @@ void add_ranks(CLI::App* sub, TrainOptions& o) {
       ->type_name("N");
   sub->add_option("--exchange-weight", o.exchange_weight,
                   "With several ranks, asp or ssp: what a rank's own training counts for in an exchange: 1 / ranks is "
-                  "the mean of "
-                  "all, 1 the sum; default: 1 / sqrt(ranks)")
+                  "the mean of all, 1 the sum; its learning rate is divided by it; default: ranks^(-3/4)")
       ->check(between(0, 1, true))
       ->type_name("X");
   sub->add_option("--rank-timeout", o.rank_timeout,

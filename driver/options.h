@@ -65,8 +65,8 @@ struct TrainOptions {
   std::optional<bool> deterministic;        // without a value: with one worker, and with bsp
   bool tf32 = false;
   std::string slowdown;  // parse_slowdown() says of whom
-  std::uint32_t exchange_period = 32;
-  std::optional<double> exchange_weight;  // without a value: 1 / sqrt(ranks)
+  std::uint32_t exchange_period = 16;
+  std::optional<double> exchange_weight;  // without a value: ranks^(-3/4)
   double rank_timeout = 600;              // seconds
   std::optional<std::filesystem::path> out;
   bool overwrite = false;

@@ -54,7 +54,7 @@ TrainingRun::TrainingRun(const Job& job, const TrainOptions& options, Network& n
            .batch = summary.batch,
            .replicas = summary.replicas,
            .exchange_period = options.exchange_period,
-           .exchange_weight = options.exchange_weight.value_or(1 / std::sqrt(job.ranks())),
+           .exchange_weight = options.exchange_weight.value_or(std::pow(job.ranks(), -0.75)),
            .timeout = options.rank_timeout},
           [this] { trainer_.wake(); }, [&checkpoints] { return checkpoints.going_on(); }),
       trainer_(network, {.batch = {summary.batch, summary.micro_batch()},
@@ -84,6 +84,7 @@ TrainingRun::TrainingRun(const Job& job, const TrainOptions& options, Network& n
   // than what asynchrony harms (docs/staleness.md).
   summary.momentum_correction =
       options.momentum_correction.value_or(!is_adam(rule.optimizer.kind) && trainer_.overlapping() > 2);
+  summary.effective_learning_rate = rule.learning_rate * ranks_.rate_factor();
   summary.effective_momentum =
       summary.momentum_correction ? corrected_momentum(rule.momentum, trainer_.overlapping()) : rule.momentum;
 }
@@ -270,7 +271,7 @@ void TrainingRun::note_signal() {
 
 UpdateStep TrainingRun::step(const Part& part, std::size_t sample) const {
   const auto minibatch = static_cast<std::int64_t>(part.progress(sample)) / summary_.batch;
-  const double rate = learning_rate_.at((epoch_ - 1) * minibatches_of_epoch() + minibatch);
+  const double rate = learning_rate_.at((epoch_ - 1) * minibatches_of_epoch() + minibatch) * ranks_.rate_factor();
   return {.learning_rate = static_cast<float>(rate),
           .momentum = static_cast<float>(summary_.effective_momentum),
           .weight_decay = static_cast<float>(summary_.rule.weight_decay),

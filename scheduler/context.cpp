@@ -201,9 +201,9 @@ void Context::queue(int worker, starpu_task* task, std::vector<TaskCost> costs, 
 }
 
 starpu_task* Context::take_single(int worker, bool idle) {
-  at(worker).owes_single = false;
   const double time = now();
   starpu_task* task = at(worker).member ? singles.pop(worker, time) : nullptr;
+  at(worker).owes_single = task && task->priority > 0;
   if (!task && !stranded.empty()) task = take_stranded(worker);
   if (!task && idle && at(worker).member) task = singles.steal(worker, time);
   note_queues();

@@ -53,7 +53,7 @@ struct WorkerState {
   std::uint64_t seen_events = 0;    // the counter when it last found nothing
   double look_again = 0;            // when time alone is a reason to look
   std::atomic<bool> member{false};  // of the context; one that is not may still finish what nobody else can
-  bool owes_single = false;         // it has begun a group since it last looked for a task without one
+  bool owes_single = false;         // it looks for a task without a group before it begins another group
 };
 
 struct Context {

@@ -16,6 +16,13 @@
 namespace prorata {
 namespace {
 
+// Others wait for it, and it is short: it goes before mini-batches.
+starpu_task* urgent(const TaskPlan& planned) {
+  starpu_task* task = make_task(planned);
+  task->priority = STARPU_MAX_PRIO;
+  return task;
+}
+
 // One layer, between its owner and one other rank.
 struct Link {
   Link(const OwnedBlock& its_block, int other_rank, float weight)
@@ -45,7 +52,7 @@ struct OwnLearning {
       : link(block, block.owner, weight), add{{link.args.shape.count}, 1, 0} {}
 
   void submit_add(const DataHandle& changes) {
-    submit_task(make_task({&accumulate_gradient, {link.anchor_handle.get(), changes.get()}, &add, true}));
+    submit_task(urgent({&accumulate_gradient, {link.anchor_handle.get(), changes.get()}, &add, true}));
   }
 
   Link link;
@@ -102,7 +109,7 @@ class StarpuMpiExchange : public Exchange {
 
   static starpu_task* task(const Codelet& codelet, Link& link, std::vector<starpu_data_handle_t> messages) {
     messages.insert(messages.begin(), {link.block.parameters->values_handle.get(), link.anchor_handle.get()});
-    return make_task({&codelet, std::move(messages), &link.args, true});
+    return urgent({&codelet, std::move(messages), &link.args, true});
   }
 
   void answer(Link& link) {

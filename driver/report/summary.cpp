@@ -102,6 +102,7 @@ Json Summary::json() const {
                {"accumulate", accumulate},
                {"optimizer", to_string(rule.optimizer.kind)},
                {"learning_rate", rule.learning_rate},
+               {"effective_learning_rate", effective_learning_rate},
                {"lr_schedule", to_string(rule.lr_schedule)},
                {"lr_step_epochs", in_steps ? Json(rule.lr_step_epochs) : Json(nullptr)},
                {"lr_gamma", in_steps ? Json(rule.lr_gamma) : Json(nullptr)},

@@ -56,6 +56,7 @@ struct Summary {
   int micro_batch() const { return batch / accumulate; }
   std::int64_t lr_warmup = 0;  // mini-batches
   UpdateRule rule;
+  double effective_learning_rate = 0;            // what the schedule scales
   double effective_momentum = 0;                 // what the optimizer was given
   std::optional<std::uint64_t> staleness_bound;  // of ssp
   bool staleness_aware_lr = false, momentum_correction = false;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <fstream>
 #include <sstream>
@@ -60,6 +61,10 @@ TEST_P(Mode, MakesOneRun) {
   ASSERT_EQ(o.code, 0) << o.err;
   const nlohmann::json s = summary();
   EXPECT_EQ(s.at("epochs"), 3);
+  // Of what an asynchronous rank learns only a part counts.
+  EXPECT_NEAR(s.at("effective_learning_rate"),
+              s.at("learning_rate").get<double>() * (std::string(consistency) == "bsp" ? 1 : std::pow(ranks, 0.75)),
+              1e-9);
   const auto samples = s.at("samples").get<std::size_t>();
   EXPECT_EQ(samples % 3, 0u);
   std::size_t of_workers = 0, of_ranks = 0, minibatches = 0;

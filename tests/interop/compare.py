@@ -32,6 +32,7 @@ FAR = 2e-6  # of the largest value of a tensor: how far a value must be from a k
 BATCHES = (8, 4, 2)  # the larger one that has images for it: more samples have more values that may be near a kink
 ROUNDS = 50
 DTYPES = {"F32": numpy.float32, "I64": numpy.int64}
+SEED, MINIBATCH = 1, 0  # of the network and its number in the training, in interop_gradients: what dropout depends on
 
 
 def write_safetensors(path, tensors):
@@ -55,6 +56,31 @@ def read_safetensors(path):
             array = numpy.frombuffer(data[begin:end], DTYPES[entry["dtype"]]).reshape(entry["shape"])
             tensors[name] = torch.from_numpy(array.copy())
     return tensors
+
+
+def philox(counter, key):
+    """Philox4x32-10 (Salmon et al., SC11), of an array of counters each: four words of 32 bits in uint64."""
+    words = [numpy.asarray(word, numpy.uint64) for word in counter]
+    low, shift = numpy.uint64(0xFFFFFFFF), numpy.uint64(32)
+    for _ in range(10):
+        a, b = words[0] * numpy.uint64(0xD2511F53), words[2] * numpy.uint64(0xCD9E8D57)
+        words = [(b >> shift) ^ words[1] ^ numpy.uint64(key[0]), b & low,
+                 (a >> shift) ^ words[3] ^ numpy.uint64(key[1]), a & low]
+        key = [(key[0] + 0x9E3779B9) & 0xFFFFFFFF, (key[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    return words
+
+
+def dropout_mask(shape, probability, layer):
+    """What nn.Dropout would multiply by, were its random numbers those that codelets/dropout.h describes."""
+    channels_last = [shape[0], *shape[2:], shape[1]]
+    count = int(numpy.prod(shape))
+    numbers = numpy.arange((count + 3) // 4, dtype=numpy.uint64)
+    words = philox([numbers, numpy.full_like(numbers, layer), numpy.full_like(numbers, MINIBATCH),
+                    numpy.zeros_like(numbers)], [SEED, 0])
+    probability = numpy.float32(probability)
+    kept = numpy.stack(words, axis=1).reshape(-1)[:count] >= numpy.uint64(float(probability) * 2**32)
+    scale = float(numpy.float32(1) / (numpy.float32(1) - probability))
+    return torch.from_numpy(kept).reshape(channels_last).movedim(-1, 1).double() * scale
 
 
 class Network(nn.Module):
@@ -91,6 +117,14 @@ class Network(nn.Module):
         before = self.names[at - 1] if at else "input"
         return layer.get("inputs", [layer.get("input", before)])
 
+    def number(self, name):
+        """Of a layer, as Prorata counts: what is part of another one, or moves nothing, has none."""
+        def counts(at):
+            kind = self.layers[at]["type"]
+            part = kind == "relu" and self.layers[at - 1]["type"] in ("dense", "conv2d", "batch_norm", "add")
+            return kind != "flatten" and not part
+        return sum(counts(at) for at in range(self.names.index(name)))
+
     def module_of(self, layer, size):
         if layer["type"] == "dense":
             return nn.Linear(int(numpy.prod(size)), layer.get("units", self.classes))
@@ -111,6 +145,10 @@ class Network(nn.Module):
         if kind == "relu":
             self.near(x.abs(), x)
             return nn.functional.relu(x)
+        if kind == "dropout":
+            if not self.training:
+                return x
+            return x * dropout_mask(x.shape, layer.get("probability", 0.5), self.number(name)).to(x.dtype)
         if kind == "add":
             return values[0] + values[1]
         if kind == "flatten":

@@ -206,6 +206,37 @@ TEST_F(Policy, RunsTheLargerPriorityFirst) {
   EXPECT_EQ(order, (std::vector<int>{5, 5, 3, 1, -2}));
 }
 
+TEST_F(Policy, GroupsWaitForUrgentTasksAndTakeTurnsWithOthers) {
+  start(1);
+  // A group that keeps the only worker busy until all else is there.
+  static std::atomic<bool> go{false};
+  static std::string order;
+  starpu_codelet gate, note;
+  starpu_codelet_init(&gate);
+  gate.cpu_funcs[0] = [](void*[], void*) {
+    while (!go) {
+    }
+  };
+  starpu_codelet_init(&note);
+  note.cpu_funcs[0] = [](void*[], void* arg) { order += static_cast<char>(reinterpret_cast<std::intptr_t>(arg)); };
+  Groups g(4, 1);
+  const auto submit = [](starpu_codelet* codelet, char letter, int priority, prorata_tag* tag) {
+    starpu_task* t = starpu_task_create();
+    t->cl = codelet;
+    t->cl_arg = reinterpret_cast<void*>(static_cast<std::intptr_t>(letter));
+    t->priority = priority;
+    t->sched_data = tag;
+    ASSERT_EQ(starpu_task_submit(t), 0);
+  };
+  submit(&gate, 'g', 0, &g.tags[0]);
+  for (std::size_t i = 1; i < 4; ++i) submit(&note, 'g', 0, &g.tags[i]);
+  for (int i = 0; i < 3; ++i) submit(&note, 's', 0, nullptr);
+  for (int i = 0; i < 3; ++i) submit(&note, 'u', 1, nullptr);
+  go = true;
+  starpu_task_wait_for_all();
+  EXPECT_EQ(order, "uuusgsgsg");
+}
+
 TEST_F(Policy, StartsNoGroupBeforeTheWorkersPreviousOneHasFinished) {
   start(1);
   // The second task of each group becomes ready only after the first; meanwhile the next group's first is ready.
