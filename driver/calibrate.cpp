@@ -105,7 +105,7 @@ class Calibration {
   bool run() {
     starpu_profiling_status_set(STARPU_PROFILING_ENABLE);
     while (!todo_.empty() && StopSignal::caught() == 0) {
-      log_info("measuring " + std::to_string(todo_.size()) + " batch sizes");
+      log_info("measuring " + std::to_string(todo_.size()) + (todo_.size() == 1 ? " batch size" : " batch sizes"));
       for (std::size_t b : todo_) {
         if (StopSignal::caught() != 0) break;
         turn(b);

@@ -50,8 +50,8 @@ class Ranks {
   const GradientSum& gradient_sum() const { return gradient_sum_; }
   // Whether ranks train on by themselves within a pass.
   bool asynchronous() const { return exchange_ != nullptr; }
-  // What a rank's learning rate is multiplied by. Of what it learns only `exchange_weight` counts: so a sample moves the
-  // parameters as far as with one rank, whatever the weight.
+  // What a rank's learning rate is multiplied by. Of what it learns only `exchange_weight` counts: so a sample moves
+  // the parameters as far as with one rank, whatever the weight.
   double rate_factor() const { return asynchronous() ? 1 / options_.exchange_weight : 1; }
   // Of all ranks: mini-batches of a step.
   std::size_t replicas() const { return replicas_; }

@@ -5,12 +5,15 @@
 #include "scheduler/partition.h"
 #include "tests/starpu_fixture.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <string>
 #include <tuple>
+#include <vector>
 
 namespace prorata::test {
 namespace {
@@ -132,12 +135,18 @@ TEST_P(Perfmodels, SpeedGrowsWithTheBatch) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Hosts, Perfmodels,
-                         ::testing::Values(Shipped{"zen5-2core", "mlp", 1}, Shipped{"zen5-2core", "lenet5", 1},
-                                           Shipped{"zen5-2core", "mlp", 4}, Shipped{"zen5-2core", "lenet5", 4}),
-                         [](const auto& i) {
-                           return std::string(i.param.model) + (i.param.slowdown > 1 ? "_slowed" : "");
-                         });
+std::vector<Shipped> all_shipped() {
+  std::vector<Shipped> all;
+  for (const char* model : {"mlp", "lenet5", "vgg-small", "resnet20", "hyperspectral-cnn"})
+    for (const double slowdown : {1.0, 4.0}) all.push_back({"zen5-2core", model, slowdown});
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Hosts, Perfmodels, ::testing::ValuesIn(all_shipped()), [](const auto& i) {
+  std::string name = i.param.model;
+  std::ranges::replace(name, '-', '_');
+  return name + (i.param.slowdown > 1 ? "_slowed" : "");
+});
 
 }  // namespace
 }  // namespace prorata::test
