@@ -5,11 +5,19 @@
 namespace prorata {
 namespace {
 
+int format_of(const ExchangeShape& shape) { return static_cast<int>(shape.format); }
+
+void round_to(const ExchangeShape& shape, float* x) {
+  if (shape.format == WireFormat::float32) return;
+  for (std::int32_t i = 0; i < shape.count; ++i) x[i] = kernels::rounded_to(x[i], format_of(shape));
+}
+
 void pack(const ExchangeArgs& args, float* __restrict params, const float* __restrict anchor,
           float* __restrict changes) {
   for (std::int32_t i = 0; i < args.shape.count; ++i) changes[i] = args.weight * (params[i] - anchor[i]);
-  if (args.weight == 1) return;
-  for (std::int32_t i = 0; i < args.shape.count; ++i) params[i] = anchor[i] + changes[i];
+  if (args.weight != 1)
+    for (std::int32_t i = 0; i < args.shape.count; ++i) params[i] = anchor[i] + changes[i];
+  round_to(args.shape, changes);
 }
 
 void absorb(const ExchangeArgs& args, float* __restrict params, float* __restrict anchor,
@@ -17,8 +25,9 @@ void absorb(const ExchangeArgs& args, float* __restrict params, float* __restric
   for (std::int32_t i = 0; i < args.shape.count; ++i) {
     params[i] += changes[i];
     answer[i] = params[i] - anchor[i];
-    anchor[i] += answer[i];
   }
+  round_to(args.shape, answer);
+  for (std::int32_t i = 0; i < args.shape.count; ++i) anchor[i] += answer[i];
 }
 
 void merge(const ExchangeArgs& args, float* __restrict params, float* __restrict anchor,
@@ -29,11 +38,20 @@ void merge(const ExchangeArgs& args, float* __restrict params, float* __restrict
   }
 }
 
+void to_halves(const NarrowArgs& args, const float* __restrict x, std::uint16_t* __restrict y) {
+  for (std::int32_t i = 0; i < args.shape.count; ++i)
+    y[i] = static_cast<std::uint16_t>(kernels::narrowed(x[i], format_of(args.shape)));
+}
+
+void to_floats(const NarrowArgs& args, const std::uint16_t* __restrict x, float* __restrict y) {
+  for (std::int32_t i = 0; i < args.shape.count; ++i) y[i] = kernels::widened(x[i], format_of(args.shape));
+}
+
 struct Pack {
   template <class Device>
   static void run(Device& d, const ExchangeArgs& args, Out<Device> params, In<Device> anchor, Out<Device> changes) {
-    d.launch(kernels::pack, static_cast<std::size_t>(args.shape.count), args.shape.count, args.weight, params, anchor,
-             changes);
+    d.launch(kernels::pack, static_cast<std::size_t>(args.shape.count), args.shape.count, format_of(args.shape),
+             args.weight, params, anchor, changes);
   }
 };
 
@@ -41,8 +59,8 @@ struct Absorb {
   template <class Device>
   static void run(Device& d, const ExchangeArgs& args, Out<Device> params, Out<Device> anchor, In<Device> changes,
                   Out<Device> answer) {
-    d.launch(kernels::absorb, static_cast<std::size_t>(args.shape.count), args.shape.count, params, anchor, changes,
-             answer);
+    d.launch(kernels::absorb, static_cast<std::size_t>(args.shape.count), args.shape.count, format_of(args.shape),
+             params, anchor, changes, answer);
   }
 };
 
@@ -52,6 +70,21 @@ struct Merge {
                   In<Device> answer) {
     d.launch(kernels::merge, static_cast<std::size_t>(args.shape.count), args.shape.count, params, anchor, changes,
              answer);
+  }
+};
+
+struct Narrow {
+  template <class Device>
+  static void run(Device& d, const NarrowArgs& args, In<Device> x, Out<Device, std::uint16_t> y) {
+    d.launch(kernels::narrow, static_cast<std::size_t>(args.shape.count), args.shape.count, format_of(args.shape), x,
+             y);
+  }
+};
+
+struct Widen {
+  template <class Device>
+  static void run(Device& d, const NarrowArgs& args, In<Device, std::uint16_t> x, Out<Device> y) {
+    d.launch(kernels::widen, static_cast<std::size_t>(args.shape.count), args.shape.count, format_of(args.shape), x, y);
   }
 };
 
@@ -72,5 +105,10 @@ const Codelet merge_answer{"merge_answer",
                            footprint_of<ExchangeArgs>(),
                            {{"loops", cpu<merge>}},
                            on_devices<Merge>()};
+
+const Codelet narrow{
+    "narrow", {STARPU_R, STARPU_W}, footprint_of<NarrowArgs>(), {{"loops", cpu<to_halves>}}, on_devices<Narrow>()};
+const Codelet widen{
+    "widen", {STARPU_R, STARPU_W}, footprint_of<NarrowArgs>(), {{"loops", cpu<to_floats>}}, on_devices<Widen>()};
 
 }  // namespace prorata

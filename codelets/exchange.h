@@ -9,18 +9,25 @@
 // learnt since. Whatever a message loses by rounding stays in the difference of params and anchor, and goes with the
 // next one.
 //
+// Messages may travel in 16 bits. They are rounded where they are made, so that both sides reckon with what was sent,
+// and narrow and widen lose nothing.
+//
 // `weight` is what a rank's own training counts for: at 1 what all have learnt is added up, and the parameters stay as
 // they are when they are packed; at 1 / ranks it is averaged.
 //
-// Shapes: params and anchor [count] floats; messages [count].
+// Shapes: params, anchor and messages [count] floats; halves [count] numbers of 16 bits.
 #pragma once
 
 #include "codelets/codelet.h"
 
 namespace prorata {
 
+// As kernels/half.h has them.
+enum class WireFormat : std::int32_t { float32, bfloat16, float16 };
+
 struct ExchangeShape {
   std::int32_t count;
+  WireFormat format = WireFormat::float32;
 };
 
 struct ExchangeArgs {
@@ -31,5 +38,13 @@ struct ExchangeArgs {
 extern const Codelet pack_changes;    // params RW, anchor R, changes W
 extern const Codelet absorb_changes;  // params RW, anchor RW, changes R, answer W
 extern const Codelet merge_answer;    // params RW, anchor RW, changes R, answer R
+
+// Of a format of 16 bits.
+struct NarrowArgs {
+  ExchangeShape shape;
+};
+
+extern const Codelet narrow;  // floats R, halves W
+extern const Codelet widen;   // halves R, floats W
 
 }  // namespace prorata

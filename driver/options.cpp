@@ -17,6 +17,9 @@ constexpr std::pair<const char*, prorata_share> kShares[] = {{"count", PRORATA_C
 constexpr std::pair<const char*, Consistency> kConsistencies[] = {
     {"asp", Consistency::asp}, {"ssp", Consistency::ssp}, {"bsp", Consistency::bsp}};
 
+constexpr std::pair<const char*, WireFormat> kWireFormats[] = {
+    {"float32", WireFormat::float32}, {"bfloat16", WireFormat::bfloat16}, {"float16", WireFormat::float16}};
+
 template <class Named>
 const char* name_of(const Named& all, decltype(all[0].second) wanted) {
   for (const auto& [name, value] : all)
@@ -222,6 +225,7 @@ const char* to_string(prorata_balance balance) { return name_of(kBalances, balan
 const char* to_string(prorata_share share) { return name_of(kShares, share); }
 const char* to_string(LrSchedule schedule) { return name_of(kLrSchedules, schedule); }
 const char* to_string(OptimizerKind optimizer) { return name_of(kOptimizers, optimizer); }
+const char* to_string(WireFormat format) { return name_of(kWireFormats, format); }
 const char* to_string(Consistency consistency) { return name_of(kConsistencies, consistency); }
 
 std::vector<std::string> balance_names() { return names_of(kBalances); }
@@ -340,6 +344,8 @@ void add_ranks(CLI::App* sub, TrainOptions& o) {
                   "the mean of all, 1 the sum; its learning rate is divided by it; default: ranks^(-3/4)")
       ->check(between(0, 1, true))
       ->type_name("X");
+  add_choice(sub, "--exchange-format", kWireFormats, o.exchange_format,
+             "With several ranks, asp or ssp: how numbers travel; what 16 bits round off goes with a later exchange");
   sub->add_option("--rank-timeout", o.rank_timeout,
                   "With several ranks: seconds that one waits for the others before it ends the job")
       ->check(between(0, 1e9, true))

@@ -1,6 +1,7 @@
 // What the command line can say, by subcommand. Names and meanings are a contract: see docs/cli.md.
 #pragma once
 
+#include "codelets/exchange.h"
 #include "driver/data/dataset.h"
 #include "driver/learning_rate.h"
 #include "driver/trainer.h"
@@ -67,7 +68,8 @@ struct TrainOptions {
   std::string slowdown;  // parse_slowdown() says of whom
   std::uint32_t exchange_period = 16;
   std::optional<double> exchange_weight;  // without a value: ranks^(-3/4)
-  double rank_timeout = 600;              // seconds
+  WireFormat exchange_format = WireFormat::float32;
+  double rank_timeout = 600;  // seconds
   std::optional<std::filesystem::path> out;
   bool overwrite = false;
   bool resume = false;
@@ -155,6 +157,7 @@ const char* to_string(prorata_share share);
 const char* to_string(LrSchedule schedule);
 const char* to_string(OptimizerKind optimizer);
 const char* to_string(Consistency consistency);
+const char* to_string(WireFormat format);
 
 // The values of --balance and --share.
 std::vector<std::string> balance_names();

@@ -55,6 +55,7 @@ TrainingRun::TrainingRun(const Job& job, const TrainOptions& options, Network& n
            .replicas = summary.replicas,
            .exchange_period = options.exchange_period,
            .exchange_weight = options.exchange_weight.value_or(std::pow(job.ranks(), -0.75)),
+           .exchange_format = options.exchange_format,
            .timeout = options.rank_timeout},
           [this] { trainer_.wake(); }, [&checkpoints] { return checkpoints.going_on(); }),
       trainer_(network, {.batch = {summary.batch, summary.micro_batch()},
@@ -239,6 +240,8 @@ void TrainingRun::add_up(const Tally& before, std::uint64_t minibatches_before) 
   rank.minibatches += own.minibatches;
   rank.samples += own.samples;
   rank.rounds += ranks_.rounds();
+  rank.bytes_sent += bytes_sent() - sent_before_;
+  sent_before_ = bytes_sent();
   rank.behind.merge(ranks_.behind());
   const nlohmann::json said = {{"rank", rank}, {"workers", summary_.workers_here()}};
   const std::vector<std::string> by_rank = job.gather(said.dump());

@@ -85,6 +85,7 @@ class TrainingRun {
   double epoch_seconds_ = 0;  // of training in this epoch
   double interval_seconds_ = 0;
   std::size_t others_samples_ = 0;  // of other ranks in this pass
+  std::uint64_t sent_before_ = 0;   // bytes, when the last pass ended
   double epoch_start_ = 0;          // as if it had been one pass
   std::mutex mutex_;                // what follows, and the summary while a pass runs
   Tally epoch_tally_, interval_, shown_;

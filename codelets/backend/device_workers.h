@@ -1,8 +1,12 @@
 // The device workers of StarPU, of every kind that is built in.
 #pragma once
 
+#include <starpu.h>
+
 #include <cstddef>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace prorata {
 
@@ -11,6 +15,10 @@ namespace prorata {
 void init_device_workers(bool tf32);
 // Lets go of what they hold: before starpu_shutdown().
 void shutdown_device_workers();
+
+// Before starpu_init(): the devices of a kind that StarPU finds, in its order, each by what tells it from all others of
+// the machine.
+std::vector<std::string> devices_of_machine(starpu_worker_archtype kind);
 
 // Bytes that nobody uses in the memory of a worker's device, other programs included; none where its driver does not
 // tell, as for OpenCL, or where it has no memory of its own.

@@ -5,6 +5,7 @@
 #ifndef __OPENCL_VERSION__  // there all texts are one
 #pragma once
 #include "codelets/kernels/dialect.h"
+#include "codelets/kernels/half.h"
 #endif
 
 KERNELS_BEGIN
@@ -326,18 +327,20 @@ KERNEL(accumulate, int count, float weight, int first, GLOBAL const float* gradi
 }
 
 // Of exchange.h.
-KERNEL(pack, int count, float weight, GLOBAL float* params, GLOBAL const float* anchor, GLOBAL float* changes) {
+KERNEL(pack, int count, int format, float weight, GLOBAL float* params, GLOBAL const float* anchor,
+       GLOBAL float* changes) {
   FOR_EACH(i, count) {
-    changes[i] = weight * (params[i] - anchor[i]);
-    if (weight != 1.0f) params[i] = anchor[i] + changes[i];
+    const float learnt = weight * (params[i] - anchor[i]);
+    changes[i] = rounded_to(learnt, format);
+    if (weight != 1.0f) params[i] = anchor[i] + learnt;
   }
 }
 
-KERNEL(absorb, int count, GLOBAL float* params, GLOBAL float* anchor, GLOBAL const float* changes,
+KERNEL(absorb, int count, int format, GLOBAL float* params, GLOBAL float* anchor, GLOBAL const float* changes,
        GLOBAL float* answer) {
   FOR_EACH(i, count) {
     params[i] += changes[i];
-    answer[i] = params[i] - anchor[i];
+    answer[i] = rounded_to(params[i] - anchor[i], format);
     anchor[i] += answer[i];
   }
 }
@@ -348,6 +351,14 @@ KERNEL(merge, int count, GLOBAL float* params, GLOBAL float* anchor, GLOBAL cons
     params[i] += answer[i] - changes[i];
     anchor[i] += answer[i];
   }
+}
+
+KERNEL(narrow, int count, int format, GLOBAL const float* x, GLOBAL u16* y) {
+  FOR_EACH(i, count) y[i] = (u16)narrowed(x[i], format);
+}
+
+KERNEL(widen, int count, int format, GLOBAL const u16* x, GLOBAL float* y) {
+  FOR_EACH(i, count) y[i] = widened(x[i], format);
 }
 
 KERNELS_END

@@ -4,6 +4,7 @@
 #include "codelets/selftest/harness.h"
 
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -65,6 +66,14 @@ struct Entry {
 // What is never below 0.
 inline Values squares(Values values) {
   for (double& v : values) v = static_cast<float>(v * v);
+  return values;
+}
+
+// From below the least number of either format of 16 bits to beyond the largest of float16.
+inline Values of_all_sizes(const NarrowArgs& args, Random& random) {
+  Values values = random.uniform(static_cast<std::size_t>(args.shape.count));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(std::ldexp(values[i], 20 - static_cast<int>(i % 56)));
   return values;
 }
 

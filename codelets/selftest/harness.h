@@ -61,7 +61,7 @@ class Random {
   Grain grain_;
 };
 
-enum class Element { f32, i32, u8 };
+enum class Element { f32, i32, u8, u16 };
 
 // The arguments of a task.
 struct Case {
@@ -96,6 +96,7 @@ class Buffer {
   auto with_type(Use use) const {
     switch (element_) {
       case Element::u8: return use(std::uint8_t{});
+      case Element::u16: return use(std::uint16_t{});
       case Element::i32: return use(std::int32_t{});
       default: return use(float{});
     }

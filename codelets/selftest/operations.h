@@ -339,8 +339,8 @@ inline const std::vector<Operation>& operations() {
                             const auto count = std::size_t(args.shape.count);
                             return {random.uniform(count), random.uniform(count), random.uniform(count), {}};
                           },
-                          .expected = [](const ExchangeArgs&, const Arguments& in) -> std::vector<Results> {
-                            auto [params, anchor, answer] = reference::absorb_changes(in[0], in[1], in[2]);
+                          .expected = [](const ExchangeArgs& args, const Arguments& in) -> std::vector<Results> {
+                            auto [params, anchor, answer] = reference::absorb_changes(args, in[0], in[1], in[2]);
                             return {params, anchor, {}, answer};
                           }},
       Entry<ExchangeArgs>{
@@ -355,6 +355,24 @@ inline const std::vector<Operation>& operations() {
             auto [params, anchor, answer] = reference::merge_answer(in[0], in[1], in[2], in[3]);
             return {params, anchor, {}, {}};
           }},
+      Entry<NarrowArgs>{.codelet = narrow,  // floats, halves
+                        .elements = {f32, u16},
+                        .shapes = narrow_shapes(),
+                        .inputs = [](const NarrowArgs& args, Random& random) -> Arguments {
+                          return {of_all_sizes(args, random), {}};
+                        },
+                        .expected = [](const NarrowArgs& args, const Arguments& in) -> std::vector<Results> {
+                          return {{}, reference::narrow(args.shape, in[0])};
+                        }},
+      Entry<NarrowArgs>{.codelet = widen,  // halves, floats
+                        .elements = {u16, f32},
+                        .shapes = narrow_shapes(),
+                        .inputs = [](const NarrowArgs& args, Random& random) -> Arguments {
+                          return {rounded(reference::narrow(args.shape, of_all_sizes(args, random))), {}};
+                        },
+                        .expected = [](const NarrowArgs& args, const Arguments& in) -> std::vector<Results> {
+                          return {{}, reference::widen(args.shape, in[0])};
+                        }},
   };
   return all;
 }

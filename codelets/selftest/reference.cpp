@@ -414,6 +414,23 @@ Expected sum_of(Terms... terms) {
   return sum.expected();
 }
 
+struct Format {
+  int digits, least_exponent, bias;  // of the significand with its leading 1; of a normal number
+  double largest;
+};
+
+Format format_of(const ExchangeShape& s) {
+  return s.format == WireFormat::bfloat16 ? Format{8, -126, 127, (2 - 0x1p-7) * 0x1p127} : Format{11, -14, 15, 65504};
+}
+
+// What a message loses.
+Expected sent(const ExchangeShape& s, Expected v) {
+  if (s.format == WireFormat::float32) return v;
+  const Format f = format_of(s);
+  const double roundoff = std::max(std::abs(v.value) + v.tolerance, std::ldexp(1, f.least_exponent));
+  return {v.value, v.tolerance + std::ldexp(roundoff, -f.digits)};
+}
+
 }  // namespace
 
 Packed pack_changes(const ExchangeArgs& args, const Values& params, const Values& anchor) {
@@ -422,17 +439,17 @@ Packed pack_changes(const ExchangeArgs& args, const Values& params, const Values
     Sum change;
     change.add_product(args.weight, params[i]);
     change.add_product(-args.weight, anchor[i]);
-    packed.changes.push_back(change.expected());
-    packed.params.push_back(args.weight == 1 ? Expected{params[i]} : sum_of(anchor[i], packed.changes[i]));
+    packed.changes.push_back(sent(args.shape, change.expected()));
+    packed.params.push_back(args.weight == 1 ? Expected{params[i]} : sum_of(anchor[i], change.expected()));
   }
   return packed;
 }
 
-Exchanged absorb_changes(const Values& params, const Values& anchor, const Values& changes) {
+Exchanged absorb_changes(const ExchangeArgs& args, const Values& params, const Values& anchor, const Values& changes) {
   Exchanged e;
   for (std::size_t i = 0; i < params.size(); ++i) {
     e.params.push_back(sum_of(params[i], changes[i]));
-    e.answer.push_back(sum_of(e.params[i], -anchor[i]));
+    e.answer.push_back(sent(args.shape, sum_of(e.params[i], -anchor[i])));
     e.anchor.push_back(sum_of(anchor[i], e.answer[i]));
   }
   return e;
@@ -445,6 +462,37 @@ Exchanged merge_answer(const Values& params, const Values& anchor, const Values&
     e.anchor.push_back(sum_of(anchor[i], answer[i]));
   }
   return e;
+}
+
+Results narrow(const ExchangeShape& s, const Values& floats) {
+  const Format f = format_of(s);
+  Results halves;
+  for (const double v : floats) {
+    const double size = std::abs(v);
+    const int exponent = size > 0 ? std::max(std::ilogb(size), f.least_exponent) : f.least_exponent;
+    const double quantum = std::ldexp(1, exponent - f.digits + 1);
+    const double nearest = std::min(std::nearbyint(size / quantum) * quantum, f.largest);
+    // A significand of all ones that is rounded up has the next exponent.
+    const int its_exponent = nearest > 0 ? std::max(std::ilogb(nearest), f.least_exponent) : f.least_exponent;
+    const double significand = std::ldexp(nearest, f.digits - 1 - its_exponent);
+    const double normal = std::ldexp(1, f.digits - 1);
+    const double exponent_bits = significand < normal ? 0 : (its_exponent + f.bias) * normal;
+    halves.push_back({(std::signbit(v) ? 32768 : 0) + exponent_bits + std::fmod(significand, normal)});
+  }
+  return halves;
+}
+
+Results widen(const ExchangeShape& s, const Values& halves) {
+  const Format f = format_of(s);
+  const double normal = std::ldexp(1, f.digits - 1);
+  Results floats;
+  for (const double half : halves) {
+    const double bits = std::fmod(half, 32768), exponent = std::floor(bits / normal);
+    const double significand = std::fmod(bits, normal) + (exponent > 0 ? normal : 0);
+    const double size = std::ldexp(significand, static_cast<int>(std::max(exponent, 1.0)) - f.bias - f.digits + 1);
+    floats.push_back({half < 32768 ? size : -size});
+  }
+  return floats;
 }
 
 Results matrix_product(std::size_t m, std::size_t n, std::size_t k, const Values& a, const Values& b) {

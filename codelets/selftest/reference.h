@@ -153,8 +153,11 @@ Packed pack_changes(const ExchangeArgs& args, const Values& params, const Values
 struct Exchanged {
   Results params, anchor, answer;
 };
-Exchanged absorb_changes(const Values& params, const Values& anchor, const Values& changes);
+Exchanged absorb_changes(const ExchangeArgs& args, const Values& params, const Values& anchor, const Values& changes);
 Exchanged merge_answer(const Values& params, const Values& anchor, const Values& changes, const Values& answer);
+// As numbers of 16 bits, and back.
+Results narrow(const ExchangeShape& s, const Values& floats);
+Results widen(const ExchangeShape& s, const Values& halves);
 
 // c[m, n] = a[m, k] b[k, n].
 Results matrix_product(std::size_t m, std::size_t n, std::size_t k, const Values& a, const Values& b);

@@ -251,6 +251,15 @@ inline std::vector<ClipGradientArgs> clip_gradient_shapes() {
 inline std::vector<AccumulateGradientArgs> accumulate_gradient_shapes() {
   return {{{1}, 1, 0}, {{1}, 1, 1}, {{7}, 0.25f, 0}, {{7}, 0.25f, 1}, {{64}, 0, 0}, {{61706}, 0.5f, 0}};
 }
-inline std::vector<ExchangeArgs> exchange_shapes() { return {{{1}}, {{7}}, {{64}, 0.25f}, {{61706}, 0.5f}}; }
+inline std::vector<ExchangeArgs> exchange_shapes() {
+  return {
+      {{1}}, {{7}}, {{64}, 0.25f}, {{61706}, 0.5f}, {{777, WireFormat::bfloat16}, 0.35f}, {{777, WireFormat::float16}}};
+}
+inline std::vector<NarrowArgs> narrow_shapes() {
+  return {{{1, WireFormat::bfloat16}},
+          {{61706, WireFormat::bfloat16}},
+          {{7, WireFormat::float16}},
+          {{61706, WireFormat::float16}}};
+}
 
 }  // namespace prorata::selftest

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <set>
@@ -23,24 +24,50 @@ starpu_task* urgent(const TaskPlan& planned) {
   return task;
 }
 
+// Floats that travel as such, or in 16 bits.
+struct Message {
+  explicit Message(const ExchangeShape& shape)
+      : args{shape},
+        values(static_cast<std::size_t>(shape.count)),
+        halves(shape.format == WireFormat::float32 ? 0 : values.count),
+        handle(DataHandle::in_main_memory(values.data.get(), values.count)) {
+    if (!halves.empty()) halves_handle = DataHandle::in_main_memory(halves.data(), halves.size());
+  }
+
+  // When they are there.
+  void send(const OwnedBlock& block, int other, bool there, void (*done)(void*) = nullptr, void* argument = nullptr) {
+    if (!halves.empty()) submit_task(urgent({&narrow, {handle.get(), halves_handle.get()}, &args, true}));
+    StarpuMpi::send(on_the_wire(), other, block.number, there, done, argument);
+  }
+  void receive(const OwnedBlock& block, int other, bool there) {
+    StarpuMpi::receive(on_the_wire(), other, block.number, there);
+    if (!halves.empty()) submit_task(urgent({&widen, {halves_handle.get(), handle.get()}, &args, true}));
+  }
+  starpu_data_handle_t on_the_wire() const { return halves.empty() ? handle.get() : halves_handle.get(); }
+
+  NarrowArgs args;
+  AlignedFloats values;
+  std::vector<std::uint16_t> halves;
+  DataHandle handle, halves_handle;
+};
+
 // One layer, between its owner and one other rank.
 struct Link {
-  Link(const OwnedBlock& its_block, int other_rank, float weight)
+  Link(const OwnedBlock& its_block, int other_rank, const ExchangeOptions& options)
       : block(its_block),
         other(other_rank),
-        args{{static_cast<std::int32_t>(block.parameters->values.count)}, weight},
+        args{{static_cast<std::int32_t>(block.parameters->values.count), options.format}, options.weight},
         anchor(block.parameters->values.count),
-        changes(anchor.count),
-        answer(anchor.count),
-        anchor_handle(DataHandle::in_main_memory(anchor.data.get(), anchor.count)),
-        changes_handle(DataHandle::in_main_memory(changes.data.get(), changes.count)),
-        answer_handle(DataHandle::in_main_memory(answer.data.get(), answer.count)) {}
+        changes(args.shape),
+        answer(args.shape),
+        anchor_handle(DataHandle::in_main_memory(anchor.data.get(), anchor.count)) {}
 
   OwnedBlock block;
   int other;
   ExchangeArgs args;
-  AlignedFloats anchor, changes, answer;
-  DataHandle anchor_handle, changes_handle, answer_handle;
+  AlignedFloats anchor;
+  Message changes, answer;
+  DataHandle anchor_handle;
   std::atomic<bool> in_flight{false};
   std::function<void()> done;
 };
@@ -49,7 +76,7 @@ struct Link {
 // the layer in all but that.
 struct OwnLearning {
   OwnLearning(const OwnedBlock& block, float weight)
-      : link(block, block.owner, weight), add{{link.args.shape.count}, 1, 0} {}
+      : link(block, block.owner, {weight, WireFormat::float32}), add{{link.args.shape.count}, 1, 0} {}
 
   void submit_add(const DataHandle& changes) {
     submit_task(urgent({&accumulate_gradient, {link.anchor_handle.get(), changes.get()}, &add, true}));
@@ -62,12 +89,13 @@ struct OwnLearning {
 
 class StarpuMpiExchange : public Exchange {
  public:
-  StarpuMpiExchange(const Job& job, Network& network, float weight) : rank_(job.rank()) {
+  StarpuMpiExchange(const Job& job, Network& network, const ExchangeOptions& options) : rank_(job.rank()) {
     for (const OwnedBlock& block : share_out(network, job.ranks())) {
-      if (block.owner == rank_ && weight != 1) own_.emplace(block.number, std::make_unique<OwnLearning>(block, weight));
+      if (block.owner == rank_ && options.weight != 1)
+        own_.emplace(block.number, std::make_unique<OwnLearning>(block, options.weight));
       for (int other = 0; other < job.ranks(); ++other)
         if (other != rank_ && (block.owner == rank_ || other == block.owner))
-          links_.push_back(std::make_unique<Link>(block, other, weight));
+          links_.push_back(std::make_unique<Link>(block, other, options));
     }
     for (const auto& link : links_) link->done = [this] { finish_one(); };
     begin_anew();
@@ -76,7 +104,7 @@ class StarpuMpiExchange : public Exchange {
   void begin_round(std::function<void()> done) override {
     done_ = std::move(done);
     unfinished_ = links_.size() + 1;
-    for (const auto& [number, own] : own_) own->pack = task(pack_changes, own->link, {own->link.changes_handle.get()});
+    for (const auto& [number, own] : own_) own->pack = task(pack_changes, own->link, {own->link.changes.handle.get()});
     for (const auto& link : links_) {
       link->in_flight = true;
       link->block.owner == rank_ ? answer(*link) : ask(*link);
@@ -113,32 +141,30 @@ class StarpuMpiExchange : public Exchange {
   }
 
   void answer(Link& link) {
-    const starpu_data_handle_t changes = link.changes_handle.get(), answer = link.answer_handle.get();
-    StarpuMpi::receive(changes, link.other, link.block.number, true);
-    starpu_task* const absorb = task(absorb_changes, link, {changes, answer});
+    link.changes.receive(link.block, link.other, true);
+    starpu_task* const absorb = task(absorb_changes, link, {link.changes.handle.get(), link.answer.handle.get()});
     // What others have learnt is not to be weighed as the owner's.
     if (const auto own = own_.find(link.block.number); own != own_.end())
       starpu_task_declare_deps_array(absorb, 1, &own->second->pack);
     submit_task(absorb);
-    StarpuMpi::send(answer, link.other, link.block.number, false, on_done, &link);
+    link.answer.send(link.block, link.other, false, on_done, &link);
   }
 
   void submit_own() {
     for (const auto& [number, own] : own_) {
       submit_task(own->pack);
-      own->submit_add(own->link.changes_handle);
+      own->submit_add(own->link.changes.handle);
     }
     for (const auto& link : links_)
       if (const auto own = own_.find(link->block.number); own != own_.end())
-        own->second->submit_add(link->changes_handle);
+        own->second->submit_add(link->changes.handle);
   }
 
   void ask(Link& link) {
-    const starpu_data_handle_t changes = link.changes_handle.get(), answer = link.answer_handle.get();
-    submit_task(task(pack_changes, link, {changes}));
-    StarpuMpi::send(changes, link.other, link.block.number, true);
-    StarpuMpi::receive(answer, link.other, link.block.number, false);
-    starpu_task* merge = task(merge_answer, link, {changes, answer});
+    submit_task(task(pack_changes, link, {link.changes.handle.get()}));
+    link.changes.send(link.block, link.other, true);
+    link.answer.receive(link.block, link.other, false);
+    starpu_task* merge = task(merge_answer, link, {link.changes.handle.get(), link.answer.handle.get()});
     merge->callback_func = on_done;
     merge->callback_arg = &link;
     submit_task(merge);
@@ -166,8 +192,10 @@ class StarpuMpiExchange : public Exchange {
 
 }  // namespace
 
-std::unique_ptr<Exchange> make_exchange(const Job& job, Network& network, float weight) {
-  return std::make_unique<StarpuMpiExchange>(job, network, weight);
+std::uint64_t bytes_sent() { return StarpuMpi::sent(); }
+
+std::unique_ptr<Exchange> make_exchange(const Job& job, Network& network, const ExchangeOptions& options) {
+  return std::make_unique<StarpuMpiExchange>(job, network, options);
 }
 
 }  // namespace prorata

@@ -9,6 +9,7 @@
 // thread polls).
 #pragma once
 
+#include "codelets/exchange.h"
 #include "driver/cluster/job.h"
 #include "models/network.h"
 
@@ -17,6 +18,11 @@
 #include <vector>
 
 namespace prorata {
+
+struct ExchangeOptions {
+  float weight = 1;  // what a rank's own training counts for (codelets/exchange.h)
+  WireFormat format = WireFormat::float32;
+};
 
 class Exchange {
  public:
@@ -33,8 +39,7 @@ class Exchange {
   virtual void begin_anew() = 0;
 };
 
-// `weight`: what a rank's own training counts for (codelets/exchange.h). There are several ranks; their parameters are
-// the same, and no task uses them. The network must outlive it.
-std::unique_ptr<Exchange> make_exchange(const Job& job, Network& network, float weight = 1);
+// There are several ranks; their parameters are the same, and no task uses them. The network must outlive it.
+std::unique_ptr<Exchange> make_exchange(const Job& job, Network& network, const ExchangeOptions& options = {});
 
 }  // namespace prorata

@@ -5,6 +5,7 @@
 // they also wait for each other in other ways, so a rank that fails then ends the others at once (guard()).
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -15,6 +16,9 @@ namespace prorata {
 
 // As a launcher's environment says, without MPI: how many ranks it has started; 1 where there is none.
 int started_ranks();
+
+// Of this process: bytes of parameters and gradients that it has sent to other ranks in training.
+std::uint64_t bytes_sent();
 
 class Job {
  public:

@@ -36,7 +36,7 @@ Ranks::Ranks(const Job& job, Network& network, const RanksOptions& options, std:
   if (options.consistency == Consistency::bsp) {
     gradient_sum_ = make_gradient_sum(job, network);
   } else {
-    exchange_ = make_exchange(job, network, static_cast<float>(options.exchange_weight));
+    exchange_ = make_exchange(job, network, {static_cast<float>(options.exchange_weight), options.exchange_format});
     rounds_.emplace(
         options.consistency == Consistency::ssp,
         [this](const std::function<void()>& answered) {

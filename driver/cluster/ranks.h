@@ -34,6 +34,7 @@ struct RanksOptions {
   std::size_t replicas;           // of this rank: what it adds to a step
   std::uint32_t exchange_period;  // mini-batches of a rank between two rounds, on average
   double exchange_weight;         // what a rank's own training counts for
+  WireFormat exchange_format;     // of what they tell each other
   double timeout;                 // seconds to wait for the others
 };
 

@@ -3,7 +3,9 @@
 
 #include <starpu_mpi.h>
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 
@@ -26,13 +28,19 @@ class StarpuMpi {
   // they are done.
   static void send(starpu_data_handle_t data, int other, std::size_t block, bool there, void (*done)(void*) = nullptr,
                    void* argument = nullptr) {
+    sent_ += starpu_data_get_size(data);
     check(starpu_mpi_isend_detached(data, other, tag(block, there), MPI_COMM_WORLD, done, argument), "to send");
   }
   static void receive(starpu_data_handle_t data, int other, std::size_t block, bool there) {
     check(starpu_mpi_irecv_detached(data, other, tag(block, there), MPI_COMM_WORLD, nullptr, nullptr), "to receive");
   }
 
+  // Bytes of data that this rank has sent so far.
+  static std::uint64_t sent() { return sent_; }
+
  private:
+  inline static std::atomic<std::uint64_t> sent_{0};
+
   static starpu_mpi_tag_t tag(std::size_t block, bool there) {
     return 2 * static_cast<starpu_mpi_tag_t>(block) + (there ? 1 : 0);
   }

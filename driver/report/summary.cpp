@@ -74,6 +74,7 @@ Json Summary::ranks_json() const {
                     {"share", rate(static_cast<double>(ranks[r].samples), static_cast<double>(samples))},
                     {"samples_per_second", rate(static_cast<double>(ranks[r].samples), wall_seconds)},
                     {"rounds", ranks[r].rounds},
+                    {"bytes_sent", ranks[r].bytes_sent},
                     {"rounds_behind", ranks[r].behind.json()}});
   return list;
 }

@@ -37,9 +37,10 @@ void from_json(const nlohmann::json& json, WorkerSummary& worker);
 struct RankSummary {
   std::string host;
   std::uint64_t minibatches = 0, samples = 0;
-  std::uint64_t rounds = 0;   // of exchange
+  std::uint64_t rounds = 0;  // of exchange
+  std::uint64_t bytes_sent = 0;
   StalenessHistogram behind;  // docs/ranks.md: by mini-batch, in rounds
-  NLOHMANN_DEFINE_TYPE_INTRUSIVE(RankSummary, host, minibatches, samples, rounds, behind)
+  NLOHMANN_DEFINE_TYPE_INTRUSIVE(RankSummary, host, minibatches, samples, rounds, bytes_sent, behind)
 };
 
 struct Summary {

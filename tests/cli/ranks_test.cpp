@@ -123,6 +123,38 @@ TEST_F(OnRanks, StepsAreThoseOfOneRank) {
   }
 }
 
+TEST_F(OnRanks, SixteenBitsHalveWhatTravels) {
+  std::map<std::string, double> sent;
+  for (const std::string format : {"float32", "bfloat16", "float16"}) {
+    const Output o = train_on(2, {"--epochs", "1", "--exchange-format", format, "--out", format});
+    ASSERT_EQ(o.code, 0) << o.err;
+    const nlohmann::json s = summary_of(format);
+    for (const nlohmann::json& rank : s.at("ranks")) sent[format] += rank.at("bytes_sent").get<double>();
+  }
+  EXPECT_GT(sent["float32"], 0);
+  EXPECT_EQ(sent["bfloat16"], sent["float32"] / 2);
+  EXPECT_EQ(sent["float16"], sent["float32"] / 2);
+}
+
+// The processor as an OpenCL device (PoCL), where there is one.
+TEST_F(OnRanks, DevicesOfANodeAreDealtOut) {
+  const std::map<std::string, std::string> environment{
+      {"STARPU_NCPU", ""}, {"STARPU_NOPENCL", ""}, {"STARPU_OPENCL_ON_CPUS", "1"}, {"POCL_MAX_PTHREAD_COUNT", "1"}};
+  std::vector<int> of_rank[2];  // OpenCL workers, by rank
+  for (const int ranks : {1, 2}) {
+    const Output o = train_on(ranks, {"--epochs", "1", "--out", std::to_string(ranks)}, environment);
+    ASSERT_EQ(o.code, 0) << o.err;
+    std::vector<int>& count = of_rank[ranks - 1];
+    count.resize(static_cast<std::size_t>(ranks));
+    const nlohmann::json s = summary_of(std::to_string(ranks));
+    for (const nlohmann::json& worker : s.at("workers"))
+      if (worker.at("kind") == "opencl") ++count.at(worker.at("rank").get<std::size_t>());
+  }
+  const int all = of_rank[0][0];
+  if (all == 0) GTEST_SKIP() << "this machine has no OpenCL device";
+  EXPECT_EQ(of_rank[1], (std::vector<int>{(all + 1) / 2, all / 2}));
+}
+
 TEST_F(OnRanks, UniformSharesAreEqual) {
   ASSERT_EQ(train_on(2, {"--epochs", "2", "--balance", "uniform", "--slowdown", "1/0:50", "--out", "run"}).code, 0);
   const nlohmann::json ranks = summary().at("ranks");

@@ -98,12 +98,39 @@ TEST_F(AmongRanks, EveryChangeArrivesOnceEverywhere) {
   }
 }
 
+// What rounding keeps back goes with later rounds: after some without training all have everything.
+TEST_F(AmongRanks, SixteenBitsLoseNothingForGood) {
+  for (const WireFormat format : {WireFormat::bfloat16, WireFormat::float16}) {
+    Network network(test::small_mlp(), 1);
+    for (std::size_t i = 0; i < network.depth(); ++i)
+      if (ParameterBlock* b = network.parameters(i)) std::ranges::fill(b->values.span(), 0.0f);
+    const std::unique_ptr<Exchange> exchange = make_exchange(test::job(), network, {1, format});
+    Training training(network);
+    double expected = 0;
+    const std::uint64_t before = bytes_sent();
+    constexpr int kRounds = 5, kMore = 4;
+    for (int round = 0; round < kRounds; ++round) {
+      training.step(0.001f * static_cast<float>(1 + rank_ + 7 * round));
+      make_round(*exchange);
+      for (int r = 0; r < size_; ++r) expected += 0.001 * (1 + r + 7 * round);
+    }
+    for (int round = 0; round < kMore; ++round) make_round(*exchange);
+    network.fetch(STARPU_R);
+    std::size_t sent = 0;
+    for (const OwnedBlock& block : share_out(network, size_)) {
+      for (float v : block.parameters->values.span()) ASSERT_NEAR(v, expected, 1e-5 * expected);
+      sent += 2 * block.parameters->values.count * static_cast<std::size_t>(block.owner == rank_ ? size_ - 1 : 1);
+    }
+    EXPECT_EQ(bytes_sent() - before, sent * (kRounds + kMore));
+  }
+}
+
 // Halves and quarters of small whole numbers: exact, too.
 TEST_F(AmongRanks, OwnTrainingCountsForItsWeight) {
   Network network(test::small_mlp(), 1);
   for (std::size_t i = 0; i < network.depth(); ++i)
     if (ParameterBlock* b = network.parameters(i)) std::ranges::fill(b->values.span(), 0.0f);
-  const std::unique_ptr<Exchange> exchange = make_exchange(test::job(), network, 0.5f);
+  const std::unique_ptr<Exchange> exchange = make_exchange(test::job(), network, {0.5f});
   Training training(network);
   float expected = 0;
   for (int round = 0; round < 8; ++round) {

@@ -74,8 +74,17 @@ using Cores = std::vector<std::vector<unsigned>>;
 
 TEST(ShareCores, AsTheLauncherBoundOrInEqualParts) {
   EXPECT_EQ(share_cores({{0, 1}, {2, 3, 4}}), (Cores{{0, 1}, {2, 3, 4}}));
-  EXPECT_EQ(share_cores({{0, 1, 2, 3, 4}, {0, 1, 2, 3, 4}}), (Cores{{0, 1}, {2, 3, 4}}));
+  EXPECT_EQ(share_cores({{0, 1, 2, 3, 4}, {0, 1, 2, 3, 4}}), (Cores{{0, 1, 2}, {3, 4}}));
   EXPECT_EQ(share_cores({{0, 2}, {0, 2}, {0, 2}}), (Cores{{0}, {2}, {0}})) << "more ranks than cores";
+}
+
+using Devices = std::vector<std::vector<std::string>>;
+
+TEST(ShareDevices, AsTheLauncherGaveOrEachToOneRank) {
+  EXPECT_EQ(share_devices({{"b"}, {"a"}}), (Devices{{"b"}, {"a"}}));
+  EXPECT_EQ(share_devices({{"a", "b", "c"}, {"a", "b", "c"}}), (Devices{{"a", "b"}, {"c"}}));
+  EXPECT_EQ(share_devices({{"a"}, {"a"}, {"a"}}), (Devices{{"a"}, {}, {}})) << "more ranks than devices";
+  EXPECT_EQ(share_devices({{}, {}}), (Devices{{}, {}}));
 }
 
 }  // namespace
