@@ -227,7 +227,10 @@ starpu_task* make_task(const TaskPlan& planned) {
   std::copy(planned.buffers.begin(), planned.buffers.end(), task->handles);
   task->cl_arg = planned.args;
   task->cl_arg_size = 0;
-  if (planned.at_home && starpu_cpu_worker_get_count() > 0) task->where = STARPU_CPU;
+  if (planned.at_home && starpu_cpu_worker_get_count() > 0) {
+    task->where = STARPU_CPU;
+    task->priority = STARPU_MAX_PRIO;
+  }
   return task;
 }
 

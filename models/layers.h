@@ -32,7 +32,7 @@ struct TaskPlan {
 
 // A StarPU task of it, not submitted. Its arguments stay the plan's. `at_home`: to be run where the parameters live, in
 // main memory, where that has workers: the gradient of a device then travels and the parameters stay, and their handles
-// are held for the arithmetic only.
+// are held for the arithmetic only. It is urgent there: it is short, and a device or another rank waits for it.
 starpu_task* make_task(const TaskPlan& planned);
 // Throws std::runtime_error if StarPU refuses it.
 void submit_task(starpu_task* task);

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::int64_t kEndless = std::int64_t{1} << 62;  // groups of a phase that nobody has announced
 constexpr std::uint32_t kRoundPerWorker = 8;
+constexpr int kUrgent = 1;  // the least priority; StarPU's default is 0
 
 bool can_run(int worker, const prorata_group& group) {
   for (auto* task = static_cast<starpu_task*>(group.ready); task; task = task->next)
@@ -200,10 +201,16 @@ void Context::queue(int worker, starpu_task* task, std::vector<TaskCost> costs, 
   note_queues();
 }
 
+starpu_task* Context::take_urgent(int worker) {
+  starpu_task* task = at(worker).member ? singles.pop(worker, now(), kUrgent) : nullptr;
+  if (task) note_queues();
+  return task;
+}
+
 starpu_task* Context::take_single(int worker, bool idle) {
+  at(worker).owes_single = false;
   const double time = now();
   starpu_task* task = at(worker).member ? singles.pop(worker, time) : nullptr;
-  at(worker).owes_single = task && task->priority > 0;
   if (!task && !stranded.empty()) task = take_stranded(worker);
   if (!task && idle && at(worker).member) task = singles.steal(worker, time);
   note_queues();

@@ -53,7 +53,7 @@ struct WorkerState {
   std::uint64_t seen_events = 0;    // the counter when it last found nothing
   double look_again = 0;            // when time alone is a reason to look
   std::atomic<bool> member{false};  // of the context; one that is not may still finish what nobody else can
-  bool owes_single = false;         // it looks for a task without a group before it begins another group
+  bool owes_single = false;         // it has begun a group since it last looked for a task without one
 };
 
 struct Context {
@@ -85,6 +85,8 @@ struct Context {
   int deal(starpu_task* task, std::vector<TaskCost> costs);
   // The same where the worker has been chosen.
   void queue(int worker, starpu_task* task, std::vector<TaskCost> costs, double time);
+  // Of its own and the common ones without a group, one that goes before groups, or null.
+  starpu_task* take_urgent(int worker);
   // Null if there is none; only an idle worker takes one that was dealt to another.
   starpu_task* take_single(int worker, bool idle);
 

@@ -208,9 +208,9 @@ starpu_task* pop_task(unsigned sched_ctx) {
     Lock lock(context.mutex);
     const std::uint64_t before = context.events;
     if (changed) context.follow_workers();
-    // Groups that follow one another cannot keep a task without one waiting for ever, nor, but for those of a priority
-    // above 0, the other way round.
-    if (!own.group && own.owes_single) task = context.take_single(worker, false);
+    task = context.take_urgent(worker);
+    // Neither can groups that follow one another keep a task without one waiting for ever, nor the other way round.
+    if (!task && !own.group && own.owes_single) task = context.take_single(worker, false);
     if (!task && !own.group && own.member) {
       const std::size_t rounds = context.ledger->rounds().size();
       if (prorata_group* group = context.next_group(worker)) context.bind(group, worker);

@@ -14,9 +14,10 @@
  *   Fairness.  PRORATA_PRORATA never keeps a worker idle while there is a group that it would finish before
  *     the others could; PRORATA_UNIFORM does, on purpose: it is the baseline of the literature.
  *   Tasks without a group are dealt one by one, each to the worker that is expected to finish it first, the
- *     largest priority first; where no model knows, to whoever is free (scheduler/single_tasks.h). Between two
- *     groups a worker runs all of its tasks whose priority is above 0, StarPU's default, and then one more. So are
- * those that the group's worker has no implementation for: they leave the group, which ends without them. What a
+ *     largest priority first; where no model knows, to whoever is free (scheduler/single_tasks.h). Those whose
+ *     priority is above 0, StarPU's default, go before anything of a group; of the others a worker runs one
+ *     between two groups. Dealt like them are those that the group's worker has no implementation for: they
+ *     leave the group, which ends without them. What a
  *     program keeps in sched_data for another purpose is told apart by the tag's first member: NULL, small
  *     integers, or a pointer to at least 4 readable bytes.
  *

@@ -75,7 +75,7 @@ SingleTasks::Item SingleTasks::remove(Queue& queue, Queue::iterator level, std::
   return taken;
 }
 
-starpu_task* SingleTasks::pop(int worker, double now) {
+starpu_task* SingleTasks::pop(int worker, double now, int least) {
   Queue* from = nullptr;
   auto shared = common_.end();
   const auto consider = [&from](Queue& queue) {
@@ -91,7 +91,7 @@ starpu_task* SingleTasks::pop(int worker, double now) {
   if (!workers_[slot(worker)].queue.empty()) consider(workers_[slot(worker)].queue);
   for (auto it = common_.begin(); it != common_.end(); ++it)
     if (it->first[slot(worker)] && consider(it->second)) shared = it;
-  if (!from) return nullptr;
+  if (!from || from->begin()->first < least) return nullptr;
 
   const bool own = shared == common_.end();
   const auto level = from->begin();

@@ -17,6 +17,7 @@
 // fixed moment. Cost: choose() is O(workers x priorities queued), pop() is O(log), steal() is O(workers x kLook).
 #pragma once
 
+#include <climits>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -46,8 +47,9 @@ class SingleTasks {
   // Queues it there. A task that is pushed again, having been handed out, counts as not handed out.
   void push(int worker, starpu_task* task, int priority, std::vector<TaskCost> costs, double now);
 
-  // The next task of its own queue and the common one, or null. It counts as begun until finish().
-  starpu_task* pop(int worker, double now);
+  // The next task of its own queue and the common one, or null where its priority is less than `least`. It counts as
+  // begun until finish().
+  starpu_task* pop(int worker, double now, int least = INT_MIN);
   // For a worker that has nothing else to do: another's task, or null.
   starpu_task* steal(int worker, double now);
   // The worker was given a task by another way; `seconds` may be NaN.

@@ -17,13 +17,6 @@
 namespace prorata {
 namespace {
 
-// Others wait for it, and it is short: it goes before mini-batches.
-starpu_task* urgent(const TaskPlan& planned) {
-  starpu_task* task = make_task(planned);
-  task->priority = STARPU_MAX_PRIO;
-  return task;
-}
-
 // Floats that travel as such, or in 16 bits.
 struct Message {
   explicit Message(const ExchangeShape& shape)
@@ -36,12 +29,12 @@ struct Message {
 
   // When they are there.
   void send(const OwnedBlock& block, int other, bool there, void (*done)(void*) = nullptr, void* argument = nullptr) {
-    if (!halves.empty()) submit_task(urgent({&narrow, {handle.get(), halves_handle.get()}, &args, true}));
+    if (!halves.empty()) submit_task(make_task({&narrow, {handle.get(), halves_handle.get()}, &args, true}));
     StarpuMpi::send(on_the_wire(), other, block.number, there, done, argument);
   }
   void receive(const OwnedBlock& block, int other, bool there) {
     StarpuMpi::receive(on_the_wire(), other, block.number, there);
-    if (!halves.empty()) submit_task(urgent({&widen, {halves_handle.get(), handle.get()}, &args, true}));
+    if (!halves.empty()) submit_task(make_task({&widen, {halves_handle.get(), handle.get()}, &args, true}));
   }
   starpu_data_handle_t on_the_wire() const { return halves.empty() ? handle.get() : halves_handle.get(); }
 
@@ -79,7 +72,7 @@ struct OwnLearning {
       : link(block, block.owner, {weight, WireFormat::float32}), add{{link.args.shape.count}, 1, 0} {}
 
   void submit_add(const DataHandle& changes) {
-    submit_task(urgent({&accumulate_gradient, {link.anchor_handle.get(), changes.get()}, &add, true}));
+    submit_task(make_task({&accumulate_gradient, {link.anchor_handle.get(), changes.get()}, &add, true}));
   }
 
   Link link;
@@ -137,7 +130,7 @@ class StarpuMpiExchange : public Exchange {
 
   static starpu_task* task(const Codelet& codelet, Link& link, std::vector<starpu_data_handle_t> messages) {
     messages.insert(messages.begin(), {link.block.parameters->values_handle.get(), link.anchor_handle.get()});
-    return urgent({&codelet, std::move(messages), &link.args, true});
+    return make_task({&codelet, std::move(messages), &link.args, true});
   }
 
   void answer(Link& link) {

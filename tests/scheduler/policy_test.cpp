@@ -219,7 +219,7 @@ TEST_F(Policy, GroupsWaitForUrgentTasksAndTakeTurnsWithOthers) {
   };
   starpu_codelet_init(&note);
   note.cpu_funcs[0] = [](void*[], void* arg) { order += static_cast<char>(reinterpret_cast<std::intptr_t>(arg)); };
-  Groups g(4, 1);
+  Groups g(4, 2);
   const auto submit = [](starpu_codelet* codelet, char letter, int priority, prorata_tag* tag) {
     starpu_task* t = starpu_task_create();
     t->cl = codelet;
@@ -229,12 +229,12 @@ TEST_F(Policy, GroupsWaitForUrgentTasksAndTakeTurnsWithOthers) {
     ASSERT_EQ(starpu_task_submit(t), 0);
   };
   submit(&gate, 'g', 0, &g.tags[0]);
-  for (std::size_t i = 1; i < 4; ++i) submit(&note, 'g', 0, &g.tags[i]);
+  for (std::size_t i = 1; i < 8; ++i) submit(&note, 'g', 0, &g.tags[i]);
   for (int i = 0; i < 3; ++i) submit(&note, 's', 0, nullptr);
   for (int i = 0; i < 3; ++i) submit(&note, 'u', 1, nullptr);
   go = true;
   starpu_task_wait_for_all();
-  EXPECT_EQ(order, "uuusgsgsg");
+  EXPECT_EQ(order, "uuugsggsggsgg");
 }
 
 TEST_F(Policy, StartsNoGroupBeforeTheWorkersPreviousOneHasFinished) {
