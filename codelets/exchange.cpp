@@ -15,6 +15,11 @@ void round_to(const ExchangeShape& shape, float* x) {
 void pack(const ExchangeArgs& args, float* __restrict params, const float* __restrict anchor,
           float* __restrict changes) {
   for (std::int32_t i = 0; i < args.shape.count; ++i) changes[i] = args.weight * (params[i] - anchor[i]);
+  if (args.elastic) {
+    round_to(args.shape, changes);
+    for (std::int32_t i = 0; i < args.shape.count; ++i) params[i] -= changes[i];
+    return;
+  }
   if (args.weight != 1)
     for (std::int32_t i = 0; i < args.shape.count; ++i) params[i] = anchor[i] + changes[i];
   round_to(args.shape, changes);
@@ -51,7 +56,7 @@ struct Pack {
   template <class Device>
   static void run(Device& d, const ExchangeArgs& args, Out<Device> params, In<Device> anchor, Out<Device> changes) {
     d.launch(kernels::pack, static_cast<std::size_t>(args.shape.count), args.shape.count, format_of(args.shape),
-             args.weight, params, anchor, changes);
+             args.weight, args.elastic ? 1 : 0, params, anchor, changes);
   }
 };
 

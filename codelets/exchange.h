@@ -15,6 +15,12 @@
 // `weight` is what a rank's own training counts for: at 1 what all have learnt is added up, and the parameters stay as
 // they are when they are packed; at 1 / ranks it is averaged.
 //
+// Elastic averaging (EASGD, Zhang, Choromanska and LeCun, NIPS 2015, 1412.6651): `anchor` is what is known of a centre
+// that nobody trains on, which `weight` of what a rank is away from it moves; the rank comes as much nearer, rather
+// than all the way:
+//     changes = weight * (params - anchor); params -= changes                   pack_changes
+// At the owner the centre is in the place of params, and the copy's answer moves its anchor only.
+//
 // Shapes: params, anchor and messages [count] floats; halves [count] numbers of 16 bits.
 #pragma once
 
@@ -32,7 +38,8 @@ struct ExchangeShape {
 
 struct ExchangeArgs {
   ExchangeShape shape;
-  float weight = 1;  // of pack_changes
+  float weight = 1;      // of pack_changes
+  bool elastic = false;  // of pack_changes, too
 };
 
 extern const Codelet pack_changes;    // params RW, anchor R, changes W

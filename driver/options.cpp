@@ -344,6 +344,13 @@ void add_ranks(CLI::App* sub, TrainOptions& o) {
                   "the mean of all, 1 the sum; its learning rate is divided by it; default: ranks^(-3/4)")
       ->check(between(0, 1, true))
       ->type_name("X");
+  sub->add_option("--elastic", o.elastic,
+                  "With several ranks, asp or ssp: elastic averaging (EASGD): in an exchange each rank and a centre "
+                  "that nobody trains on come nearer to one another by this part of what is between them; the paper's "
+                  "is 0.9 / ranks")
+      ->check(between(0, 1, true))
+      ->excludes("--exchange-weight")
+      ->type_name("X");
   add_choice(sub, "--exchange-format", kWireFormats, o.exchange_format,
              "With several ranks, asp or ssp: how numbers travel; what 16 bits round off goes with a later exchange");
   sub->add_option("--rank-timeout", o.rank_timeout,

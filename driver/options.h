@@ -69,7 +69,8 @@ struct TrainOptions {
   std::uint32_t exchange_period = 16;
   std::optional<double> exchange_weight;  // without a value: ranks^(-3/4)
   WireFormat exchange_format = WireFormat::float32;
-  double rank_timeout = 600;  // seconds
+  std::optional<double> elastic;  // without a value: no elastic averaging
+  double rank_timeout = 600;      // seconds
   std::optional<std::filesystem::path> out;
   bool overwrite = false;
   bool resume = false;

@@ -56,6 +56,7 @@ TrainingRun::TrainingRun(const Job& job, const TrainOptions& options, Network& n
            .exchange_period = options.exchange_period,
            .exchange_weight = options.exchange_weight.value_or(std::pow(job.ranks(), -0.75)),
            .exchange_format = options.exchange_format,
+           .elastic = options.elastic,
            .timeout = options.rank_timeout},
           [this] { trainer_.wake(); }, [&checkpoints] { return checkpoints.going_on(); }),
       trainer_(network, {.batch = {summary.batch, summary.micro_batch()},

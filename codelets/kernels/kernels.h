@@ -327,12 +327,15 @@ KERNEL(accumulate, int count, float weight, int first, GLOBAL const float* gradi
 }
 
 // Of exchange.h.
-KERNEL(pack, int count, int format, float weight, GLOBAL float* params, GLOBAL const float* anchor,
+KERNEL(pack, int count, int format, float weight, int elastic, GLOBAL float* params, GLOBAL const float* anchor,
        GLOBAL float* changes) {
   FOR_EACH(i, count) {
     const float learnt = weight * (params[i] - anchor[i]);
     changes[i] = rounded_to(learnt, format);
-    if (weight != 1.0f) params[i] = anchor[i] + learnt;
+    if (elastic)
+      params[i] -= changes[i];
+    else if (weight != 1.0f)
+      params[i] = anchor[i] + learnt;
   }
 }
 

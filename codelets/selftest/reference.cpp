@@ -440,7 +440,10 @@ Packed pack_changes(const ExchangeArgs& args, const Values& params, const Values
     change.add_product(args.weight, params[i]);
     change.add_product(-args.weight, anchor[i]);
     packed.changes.push_back(sent(args.shape, change.expected()));
-    packed.params.push_back(args.weight == 1 ? Expected{params[i]} : sum_of(anchor[i], change.expected()));
+    if (args.elastic)
+      packed.params.push_back(sum_of(params[i], Expected{-packed.changes[i].value, packed.changes[i].tolerance}));
+    else
+      packed.params.push_back(args.weight == 1 ? Expected{params[i]} : sum_of(anchor[i], change.expected()));
   }
   return packed;
 }

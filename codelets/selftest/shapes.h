@@ -252,8 +252,14 @@ inline std::vector<AccumulateGradientArgs> accumulate_gradient_shapes() {
   return {{{1}, 1, 0}, {{1}, 1, 1}, {{7}, 0.25f, 0}, {{7}, 0.25f, 1}, {{64}, 0, 0}, {{61706}, 0.5f, 0}};
 }
 inline std::vector<ExchangeArgs> exchange_shapes() {
-  return {
-      {{1}}, {{7}}, {{64}, 0.25f}, {{61706}, 0.5f}, {{777, WireFormat::bfloat16}, 0.35f}, {{777, WireFormat::float16}}};
+  return {{{1}},
+          {{7}},
+          {{64}, 0.25f},
+          {{61706}, 0.5f},
+          {{777, WireFormat::bfloat16}, 0.35f},
+          {{777, WireFormat::float16}},
+          {{778}, 0.25f, true},
+          {{778, WireFormat::bfloat16}, 0.25f, true}};
 }
 inline std::vector<NarrowArgs> narrow_shapes() {
   return {{{1, WireFormat::bfloat16}},

@@ -30,6 +30,7 @@ void must_agree(const Job& job, const nlohmann::json& base, const TrainOptions& 
       {"--epochs", std::to_string(epochs)},
       {"--balance", to_string(o.balance)},
       {"--exchange-period", std::to_string(o.exchange_period)},
+      {"--elastic", o.elastic ? std::to_string(*o.elastic) : "none"},
       {"--exchange-format", to_string(o.exchange_format)},
       {"--exchange-weight", o.exchange_weight ? std::to_string(*o.exchange_weight) : "none"},
       {"--checkpoint-every", o.checkpoint_every ? std::to_string(*o.checkpoint_every) : "epoch"},

@@ -49,7 +49,10 @@ struct Link {
   Link(const OwnedBlock& its_block, int other_rank, const ExchangeOptions& options)
       : block(its_block),
         other(other_rank),
-        args{{static_cast<std::int32_t>(block.parameters->values.count), options.format}, options.weight},
+        args{{static_cast<std::int32_t>(block.parameters->values.count), options.format},
+             options.weight,
+             options.elastic},
+        add{{args.shape.count}, 1, 0},
         anchor(block.parameters->values.count),
         changes(args.shape),
         answer(args.shape),
@@ -58,6 +61,7 @@ struct Link {
   OwnedBlock block;
   int other;
   ExchangeArgs args;
+  AccumulateGradientArgs add;  // something to the anchor
   AlignedFloats anchor;
   Message changes, answer;
   DataHandle anchor_handle;
@@ -66,26 +70,22 @@ struct Link {
 };
 
 // What an owner itself learns of a layer, where that is weighed: a link to itself, without messages. The anchor follows
-// the layer in all but that.
+// the layer in all but that; of elastic averaging it is the centre.
 struct OwnLearning {
-  OwnLearning(const OwnedBlock& block, float weight)
-      : link(block, block.owner, {weight, WireFormat::float32}), add{{link.args.shape.count}, 1, 0} {}
-
-  void submit_add(const DataHandle& changes) {
-    submit_task(make_task({&accumulate_gradient, {link.anchor_handle.get(), changes.get()}, &add, true}));
-  }
+  OwnLearning(const OwnedBlock& block, const ExchangeOptions& options)
+      : link(block, block.owner, {options.weight, WireFormat::float32, options.elastic}) {}
 
   Link link;
-  AccumulateGradientArgs add;
   starpu_task* pack = nullptr;
 };
 
 class StarpuMpiExchange : public Exchange {
  public:
-  StarpuMpiExchange(const Job& job, Network& network, const ExchangeOptions& options) : rank_(job.rank()) {
+  StarpuMpiExchange(const Job& job, Network& network, const ExchangeOptions& options)
+      : rank_(job.rank()), elastic_(options.elastic) {
     for (const OwnedBlock& block : share_out(network, job.ranks())) {
-      if (block.owner == rank_ && options.weight != 1)
-        own_.emplace(block.number, std::make_unique<OwnLearning>(block, options.weight));
+      if (block.owner == rank_ && (options.weight != 1 || elastic_))
+        own_.emplace(block.number, std::make_unique<OwnLearning>(block, options));
       for (int other = 0; other < job.ranks(); ++other)
         if (other != rank_ && (block.owner == rank_ || other == block.owner))
           links_.push_back(std::make_unique<Link>(block, other, options));
@@ -113,6 +113,18 @@ class StarpuMpiExchange : public Exchange {
     return {ranks.begin(), ranks.end()};
   }
 
+  void settle() override {
+    if (!elastic_) return;
+    for (const auto& [number, own] : own_) {
+      const DataHandle& values = own->link.block.parameters->values_handle;
+      starpu_data_acquire(own->link.anchor_handle.get(), STARPU_R);
+      starpu_data_acquire(values.get(), STARPU_W);
+      std::ranges::copy(own->link.anchor.span(), own->link.block.parameters->values.span().begin());
+      starpu_data_release(values.get());
+      starpu_data_release(own->link.anchor_handle.get());
+    }
+  }
+
   void begin_anew() override {
     for (const auto& link : links_) take_anchor(*link);
     for (const auto& [number, own] : own_) take_anchor(own->link);
@@ -136,28 +148,35 @@ class StarpuMpiExchange : public Exchange {
   void answer(Link& link) {
     link.changes.receive(link.block, link.other, true);
     starpu_task* const absorb = task(absorb_changes, link, {link.changes.handle.get(), link.answer.handle.get()});
-    // What others have learnt is not to be weighed as the owner's.
-    if (const auto own = own_.find(link.block.number); own != own_.end())
+    // What others have learnt moves the centre; where there is none, it is not to be weighed as the owner's.
+    if (elastic_)
+      absorb->handles[0] = own_.at(link.block.number)->link.anchor_handle.get();
+    else if (const auto own = own_.find(link.block.number); own != own_.end())
       starpu_task_declare_deps_array(absorb, 1, &own->second->pack);
     submit_task(absorb);
     link.answer.send(link.block, link.other, false, on_done, &link);
   }
 
+  static starpu_task* add_to_anchor(Link& link, const DataHandle& what) {
+    return make_task({&accumulate_gradient, {link.anchor_handle.get(), what.get()}, &link.add, true});
+  }
+
   void submit_own() {
     for (const auto& [number, own] : own_) {
       submit_task(own->pack);
-      own->submit_add(own->link.changes.handle);
+      submit_task(add_to_anchor(own->link, own->link.changes.handle));
     }
     for (const auto& link : links_)
-      if (const auto own = own_.find(link->block.number); own != own_.end())
-        own->second->submit_add(link->changes.handle);
+      if (const auto own = own_.find(link->block.number); own != own_.end() && !elastic_)
+        submit_task(add_to_anchor(own->second->link, link->changes.handle));
   }
 
   void ask(Link& link) {
     submit_task(task(pack_changes, link, {link.changes.handle.get()}));
     link.changes.send(link.block, link.other, true);
     link.answer.receive(link.block, link.other, false);
-    starpu_task* merge = task(merge_answer, link, {link.changes.handle.get(), link.answer.handle.get()});
+    starpu_task* merge = elastic_ ? add_to_anchor(link, link.answer.handle)
+                                  : task(merge_answer, link, {link.changes.handle.get(), link.answer.handle.get()});
     merge->callback_func = on_done;
     merge->callback_arg = &link;
     submit_task(merge);
@@ -176,6 +195,7 @@ class StarpuMpiExchange : public Exchange {
   }
 
   const int rank_;
+  const bool elastic_;
   const StarpuMpi running_;
   std::vector<std::unique_ptr<Link>> links_;
   std::map<std::size_t, std::unique_ptr<OwnLearning>> own_;  // by number of the layer

@@ -22,6 +22,8 @@ namespace prorata {
 struct ExchangeOptions {
   float weight = 1;  // what a rank's own training counts for (codelets/exchange.h)
   WireFormat format = WireFormat::float32;
+  bool elastic =
+      false;  // elastic averaging; the weight is by how much a rank and the centre come nearer to one another
 };
 
 class Exchange {
@@ -34,6 +36,9 @@ class Exchange {
 
   // The ranks that the round in flight waits for. From any thread.
   virtual std::vector<int> waits_for() const = 0;
+
+  // Between rounds, while nothing trains: what all have learnt becomes the owners' parameters, where it is not yet.
+  virtual void settle() = 0;
 
   // The parameters of all ranks are the same, and no task uses them: from here on counts what is changed.
   virtual void begin_anew() = 0;

@@ -36,7 +36,9 @@ Ranks::Ranks(const Job& job, Network& network, const RanksOptions& options, std:
   if (options.consistency == Consistency::bsp) {
     gradient_sum_ = make_gradient_sum(job, network);
   } else {
-    exchange_ = make_exchange(job, network, {static_cast<float>(options.exchange_weight), options.exchange_format});
+    exchange_ = make_exchange(job, network,
+                              {static_cast<float>(options.elastic ? *options.elastic : options.exchange_weight),
+                               options.exchange_format, options.elastic.has_value()});
     rounds_.emplace(
         options.consistency == Consistency::ssp,
         [this](const std::function<void()>& answered) {
@@ -94,6 +96,7 @@ void Ranks::finish() {
     rounds_->finish();
     const double seconds = trained_until_ - began_ - rounds_->closed_seconds();
     if (trained_ > 0 && seconds > 0) measured_ = static_cast<double>(trained_) / seconds;
+    exchange_->settle();
   }
   synchronize();
   if (exchange_) exchange_->begin_anew();

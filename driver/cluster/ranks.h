@@ -35,6 +35,7 @@ struct RanksOptions {
   std::uint32_t exchange_period;  // mini-batches of a rank between two rounds, on average
   double exchange_weight;         // what a rank's own training counts for
   WireFormat exchange_format;     // of what they tell each other
+  std::optional<double> elastic;  // elastic averaging, by how much; the weight is then not asked for
   double timeout;                 // seconds to wait for the others
 };
 
@@ -52,8 +53,8 @@ class Ranks {
   // Whether ranks train on by themselves within a pass.
   bool asynchronous() const { return exchange_ != nullptr; }
   // What a rank's learning rate is multiplied by. Of what it learns only `exchange_weight` counts: so a sample moves
-  // the parameters as far as with one rank, whatever the weight.
-  double rate_factor() const { return asynchronous() ? 1 / options_.exchange_weight : 1; }
+  // the parameters as far as with one rank, whatever the weight. With elastic averaging each rank is a run of its own.
+  double rate_factor() const { return asynchronous() && !options_.elastic ? 1 / options_.exchange_weight : 1; }
   // Of all ranks: mini-batches of a step.
   std::size_t replicas() const { return replicas_; }
 

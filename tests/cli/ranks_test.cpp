@@ -136,6 +136,17 @@ TEST_F(OnRanks, SixteenBitsHalveWhatTravels) {
   EXPECT_EQ(sent["float16"], sent["float32"] / 2);
 }
 
+TEST_F(OnRanks, ElasticAveragingTrains) {
+  write("plain.toml",
+        "name = \"plain\"\ninput = [6, 6, 1]\nclasses = 3\n[[layer]]\nname = \"fc\"\ntype = \"dense\"\nunits = 3\n");
+  const Output o = train_on(2, {"--model", "plain.toml", "--epochs", "3", "--batch", "16", "--consistency", "ssp",
+                                "--elastic", "0.45", "--exchange-period", "4", "--out", "run"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(summary().at("effective_learning_rate"), summary().at("learning_rate"));
+  EXPECT_GT(summary().at("test_accuracy"), 0.9);
+  expect_refused(train_on(1, {"--elastic", "0.5", "--exchange-weight", "0.5"}), {"--elastic"});
+}
+
 // The processor as an OpenCL device (PoCL), where there is one.
 TEST_F(OnRanks, DevicesOfANodeAreDealtOut) {
   const std::map<std::string, std::string> environment{

@@ -125,6 +125,30 @@ TEST_F(AmongRanks, SixteenBitsLoseNothingForGood) {
   }
 }
 
+// Ranks that train no more and the centre meet where the mean of all of them was: nothing of it is lost.
+TEST_F(AmongRanks, ElasticRanksMeetInTheMiddle) {
+  Network network(test::small_mlp(), 1);
+  for (std::size_t i = 0; i < network.depth(); ++i)
+    if (ParameterBlock* b = network.parameters(i)) std::ranges::fill(b->values.span(), 0.0f);
+  const std::unique_ptr<Exchange> exchange = make_exchange(test::job(), network, {0.25f, WireFormat::float32, true});
+  Training training(network);
+  training.step(static_cast<float>(1 + rank_));
+  make_round(*exchange);
+  network.fetch(STARPU_R);
+  for (const OwnedBlock& block : share_out(network, size_)) {
+    if (block.owner == rank_) continue;  // the centre has moved by then, or has not
+    for (float v : block.parameters->values.span())
+      ASSERT_EQ(v, 0.75f * static_cast<float>(1 + rank_)) << "a quarter nearer to 0";
+  }
+  for (int round = 0; round < 60; ++round) make_round(*exchange);
+  exchange->settle();
+  // The centre counts as one of size_ + 1 that are drawn to each other; it began at 0.
+  const double expected = size_ * (size_ + 1) / 2.0 / (size_ + 1);
+  network.fetch(STARPU_R);
+  for (const OwnedBlock& block : share_out(network, size_))
+    for (float v : block.parameters->values.span()) ASSERT_NEAR(v, expected, 1e-3);
+}
+
 // Halves and quarters of small whole numbers: exact, too.
 TEST_F(AmongRanks, OwnTrainingCountsForItsWeight) {
   Network network(test::small_mlp(), 1);
