@@ -60,7 +60,8 @@ struct TrainOptions {
   std::optional<std::uint64_t> staleness;  // the bound of ssp; without a value: the number of workers
   bool staleness_aware_lr = false;
   double delay_compensation = 0;
-  std::optional<bool> momentum_correction;  // without a value: with sgd, from three overlapping mini-batches on
+  bool momentum_correction = false;
+  std::optional<bool> dana;  // without a value: with sgd's momentum where gradients are stale
   std::uint32_t round = 0;                  // mini-batches a round; 0: 8 a worker
   std::optional<std::uint32_t> replicas;    // without a value: default_replicas()
   std::optional<bool> deterministic;        // without a value: with one worker, and with bsp

@@ -81,6 +81,8 @@ Summary describe_run(const TrainOptions& o, const NetworkSpec& spec, const Datas
   if (o.replicas && o.consistency == Consistency::bsp)
     throw InputError("--replicas does not go with --consistency bsp; --round says how many mini-batches make a step");
   if (o.consistency == Consistency::ssp) s.staleness_bound = o.staleness.value_or(starpu_worker_get_count());
+  if (o.dana.value_or(false) && o.consistency == Consistency::bsp)
+    throw InputError("--dana does not go with --consistency bsp, where no gradient is stale");
   s.staleness_aware_lr = o.staleness_aware_lr;
   s.delay_compensation = o.delay_compensation;
   s.scheduler = runtime.scheduler();
@@ -88,6 +90,11 @@ Summary describe_run(const TrainOptions& o, const NetworkSpec& spec, const Datas
   s.replicas = o.replicas.value_or(
       static_cast<std::uint32_t>(default_replicas(o.share == PRORATA_SIZE || o.consistency == Consistency::bsp)));
   if (o.consistency == Consistency::bsp && o.round) s.replicas = o.round;
+  const std::size_t overlap = overlapping(o.consistency, s.replicas, s.staleness_bound.value_or(0));
+  const bool stale = o.consistency != Consistency::bsp && (overlap > 1 || !job.alone());
+  s.momentum_correction = o.momentum_correction;
+  s.effective_momentum = o.momentum_correction ? corrected_momentum(s.rule.momentum, overlap) : s.rule.momentum;
+  s.dana = o.dana.value_or(stale && s.rule.momentum > 0 && !o.momentum_correction);
   s.deterministic = o.deterministic.value_or(starpu_worker_get_count() == 1 || o.consistency == Consistency::bsp);
   for (WorkerSummary& w : s.workers)
     if (w.kind == "cpu") w.slowdown = cpu_slowdown(w.id);

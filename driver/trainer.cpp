@@ -95,6 +95,7 @@ void Trainer::run(const Pass& pass, const std::function<bool()>& stop, const std
                             .share = by_size() ? PRORATA_SIZE : PRORATA_COUNT,
                             .total_samples = left,
                             .most = most_.data()};
+  share_out_momentum(pass.kind);
   prorata_begin_phase(0, &phase);  // under another policy there are no phases
   go_on();
 
@@ -119,8 +120,20 @@ void Trainer::run(const Pass& pass, const std::function<bool()>& stop, const std
   lock.unlock();
 
   starpu_task_wait_for_all();
+  collect_momentum(pass.kind);
   if (error) std::rethrow_exception(error);
   rethrow_kernel_error();
+}
+
+void Trainer::share_out_momentum(GroupKind kind) {
+  if (!options_.remedies.dana || kind != GroupKind::train) return;
+  for (std::size_t left = replicas_.size(); left > 0; --left)
+    replicas_[left - 1]->take_momentum(1 / static_cast<float>(left));
+}
+
+void Trainer::collect_momentum(GroupKind kind) {
+  if (!options_.remedies.dana || kind != GroupKind::train) return;
+  for (const auto& replica : replicas_) replica->give_momentum();
 }
 
 // On the worker that ran the replica's last task.
@@ -290,11 +303,10 @@ void Trainer::fail(std::exception_ptr error) {
   --in_flight_;
 }
 
-std::size_t Trainer::overlapping() const {
-  if (options_.consistency == Consistency::bsp) return 1;
-  std::size_t most = replicas_.size();
-  if (groups_are_bound()) most = std::min(most, default_replicas());
-  return options_.consistency == Consistency::ssp ? std::min<std::size_t>(most, options_.staleness + 1) : most;
+std::size_t overlapping(Consistency consistency, std::size_t replicas, std::uint64_t staleness) {
+  if (consistency == Consistency::bsp) return 1;
+  const std::size_t most = groups_are_bound() ? std::min(replicas, default_replicas()) : replicas;
+  return consistency == Consistency::ssp ? std::min<std::size_t>(most, staleness + 1) : most;
 }
 
 double corrected_momentum(double wanted, std::size_t overlapping) {

@@ -12,6 +12,9 @@
 // gradient counts for as many samples as it is of (Moreno-Alvarez et al., 10.1007/s11227-022-04399-2). A replica is
 // large enough for all workers' samples, as far as the memory that its worker uses has room for a micro-batch of them.
 //
+// Momentum. Where each replica has one (Remedies::dana) they are the network's divided, while a pass of training is made;
+// behind it the network has their sum, which is what a checkpoint keeps.
+//
 // How many replicas: by default as many as workers. A replica is submitted again before the worker that finished it
 // looks for work, so that worker finds it, and its buffers in its own cache. One replica more, so that there
 // is always one waiting, costs 10 % on LeNet-5: each worker then goes from one to the next, and all are cold. Under
@@ -89,13 +92,13 @@ class Trainer {
   void wake();
 
   std::size_t replicas() const { return replicas_.size(); }
-  // The most mini-batches that are ever between their snapshot and their update at a time.
-  std::size_t overlapping() const;
   // For tests.
   Replica& replica(std::size_t i) { return *replicas_[i]; }
 
  private:
   bool in_steps() const { return options_.consistency == Consistency::bsp && pass_->kind == GroupKind::train; }
+  void share_out_momentum(GroupKind kind);
+  void collect_momentum(GroupKind kind);
   bool by_size() const { return options_.share == PRORATA_SIZE && pass_->kind == GroupKind::train; }
   std::size_t batch() const;
   bool may_begin();
@@ -139,6 +142,9 @@ class Trainer {
 // The largest mini-batch, of at most `wanted` samples, for each of `replicas` in a memory that has `room` bytes for
 // them, where a replica needs `fixed` bytes, and `per_sample` a sample. 0: not even for one sample.
 std::uint32_t largest_batch(double room, std::size_t replicas, double fixed, double per_sample, std::uint32_t wanted);
+
+// The most mini-batches that are ever between their snapshot and their update at a time; `staleness`: the bound of ssp.
+std::size_t overlapping(Consistency consistency, std::size_t replicas, std::uint64_t staleness);
 
 // What the momentum is to be so that with the implicit one of asynchronous updates it acts as `wanted`. Each of n
 // overlapping mini-batches is delayed as if there were a momentum of 1 - 1/n (Mitliagkas et al. 2016, 1605.09774,

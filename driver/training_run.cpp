@@ -64,7 +64,8 @@ TrainingRun::TrainingRun(const Job& job, const TrainOptions& options, Network& n
                          .consistency = options.consistency,
                          .staleness = summary.staleness_bound.value_or(0),
                          .remedies = {.scale_by_staleness = options.staleness_aware_lr,
-                                      .compensation = static_cast<float>(options.delay_compensation)},
+                                      .compensation = static_cast<float>(options.delay_compensation),
+                                      .dana = summary.dana},
                          .share = options.share,
                          .preprocessing = summary.preprocessing,
                          .exchanged = ranks_.asynchronous(),
@@ -82,13 +83,7 @@ TrainingRun::TrainingRun(const Job& job, const TrainOptions& options, Network& n
                     minibatches_of_epoch() * summary.epochs_wanted,
                     rule.lr_step_epochs * minibatches_of_epoch(),
                     rule.lr_gamma};
-  // Adam has no momentum of the kind that the theory is about. With two, what is lost by the smaller steps is more
-  // than what asynchrony harms (docs/staleness.md).
-  summary.momentum_correction =
-      options.momentum_correction.value_or(!is_adam(rule.optimizer.kind) && trainer_.overlapping() > 2);
   summary.effective_learning_rate = rule.learning_rate * ranks_.rate_factor();
-  summary.effective_momentum =
-      summary.momentum_correction ? corrected_momentum(rule.momentum, trainer_.overlapping()) : rule.momentum;
 }
 
 // What the models know before anything has run.

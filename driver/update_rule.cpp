@@ -18,13 +18,15 @@ void refuse_what_is_anothers(const TrainOptions& o, const UpdateRule& rule) {
     const std::string why = "is for --optimizer sgd; " + name + " has ";
     refuse(o.momentum.has_value(), "--momentum", why + "--beta1");
     refuse(o.nesterov, "--nesterov", why + "none");
-    refuse(o.momentum_correction.value_or(false), "--momentum-correction",
-           why + "no momentum that the theory of it is about; leave it out");
+    for (const auto& [given, option] : {std::pair{o.momentum_correction, "--momentum-correction"},
+                                      std::pair{o.dana.value_or(false), "--dana"}})
+      refuse(given, option, why + "no momentum that its theory is about; leave it out");
   } else {
     const std::string why = "is for --optimizer adam and adamw; sgd has --momentum";
     refuse(o.beta1.has_value(), "--beta1", why);
     refuse(o.beta2.has_value(), "--beta2", why);
     refuse(o.eps.has_value(), "--eps", why);
+    refuse(o.dana.value_or(false) && rule.momentum == 0, "--dana", "needs a momentum; give --momentum above 0");
     refuse(o.nesterov && rule.momentum == 0, "--nesterov", "needs a momentum; give --momentum above 0");
   }
   if (rule.lr_schedule == LrSchedule::step) {

@@ -8,8 +8,8 @@
 namespace prorata {
 namespace {
 
-ApplyGradientArgs sgd_args(const Optimizer& optimizer, ApplyGradientShape shape) {
-  return {.shape = shape, .learning_rate = 0, .momentum = 0, .weight_decay = 0, .nesterov = optimizer.nesterov};
+ApplyGradientArgs sgd_args(ApplyGradientShape shape, bool nesterov) {
+  return {.shape = shape, .learning_rate = 0, .momentum = 0, .weight_decay = 0, .nesterov = nesterov};
 }
 
 ApplyAdamArgs adam_args(const Optimizer& optimizer, ApplyGradientShape shape) {
@@ -25,11 +25,11 @@ ApplyAdamArgs adam_args(const Optimizer& optimizer, ApplyGradientShape shape) {
 }  // namespace
 
 ApplyTask::ApplyTask(Plan& plan, const Optimizer& optimizer, ParameterBlock& block, starpu_data_handle_t gradient,
-                     const std::optional<Compensation>& compensation)
+                     const std::optional<Compensation>& compensation, const OptimizerState* momentum)
     : block_(&block) {
   const ApplyGradientShape shape{static_cast<std::int32_t>(block.values.count)};
   std::vector<starpu_data_handle_t> buffers{block.values_handle.get()};
-  for (const OptimizerState& state : block.state) buffers.push_back(state.handle.get());
+  for (const OptimizerState& state : block.state) buffers.push_back((momentum ? momentum : &state)->handle.get());
   buffers.push_back(gradient);
   if (compensation) buffers.push_back(compensation->snapshot);
 
@@ -39,7 +39,7 @@ ApplyTask::ApplyTask(Plan& plan, const Optimizer& optimizer, ParameterBlock& blo
                                              ApplyCompensatedAdamArgs{args, compensation->lambda})
                          : &plan.add_at_home(apply_adam, std::move(buffers), args);
   } else {
-    const ApplyGradientArgs args = sgd_args(optimizer, shape);
+    const ApplyGradientArgs args = sgd_args(shape, optimizer.nesterov || momentum);
     args_ = compensation ? &plan.add_at_home(apply_compensated_gradient, std::move(buffers),
                                              ApplyCompensatedGradientArgs{args, compensation->lambda})
                          : &plan.add_at_home(apply_gradient, std::move(buffers), args);

@@ -29,8 +29,9 @@ class ApplyTask {
   };
 
   // Appends the task to the plan, which is to outlive this; it is to be run at home. It is the plan's last task then.
+  // `momentum`: of sgd, to be used in place of the block's, by Nesterov's formula (Remedies::dana).
   ApplyTask(Plan& plan, const Optimizer& optimizer, ParameterBlock& block, starpu_data_handle_t gradient,
-            const std::optional<Compensation>& compensation = {});
+            const std::optional<Compensation>& compensation = {}, const OptimizerState* momentum = nullptr);
 
   // Before the task is submitted.
   void set(const UpdateStep& step);

@@ -7,6 +7,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace prorata {
@@ -51,6 +54,15 @@ class DataHandle {
   static long alive() { return alive_; }
 
   starpu_data_handle_t get() const { return handle_; }
+
+  // Brings what it is of to main memory, where it may be read then, and changed where `mode` is STARPU_RW. Not while
+  // tasks that use it are in flight. Throws std::runtime_error if a device does not give it.
+  void fetch(starpu_data_access_mode mode) const {
+    if (const int error = starpu_data_acquire(handle_, mode); error != 0)
+      throw std::runtime_error("the parameters could not be fetched from a device: " +
+                               std::string(std::strerror(-error)));
+    starpu_data_release(handle_);
+  }
 
   // Its main memory is pinned for CUDA devices as long as the handle lives: for what often travels, or is large. No
   // memory that is a file's, mapped.

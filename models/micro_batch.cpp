@@ -29,7 +29,8 @@ std::int32_t checked(const Network& network, std::int32_t batch) {
 
 }  // namespace
 
-MicroBatchBuffers::MicroBatchBuffers(const Network& network, std::int32_t batch_, bool copies, bool accumulates)
+MicroBatchBuffers::MicroBatchBuffers(const Network& network, std::int32_t batch_, bool copies, bool accumulates,
+                                     bool own_momentum)
     : batch(checked(network, batch_)),
       activations(network, batch, copies),
       labels(DataHandle::temporary(static_cast<std::size_t>(batch), sizeof(std::int32_t))),
@@ -38,6 +39,11 @@ MicroBatchBuffers::MicroBatchBuffers(const Network& network, std::int32_t batch_
   for (std::size_t i = 0; accumulates && i < network.depth(); ++i) {
     const ParameterBlock* block = network.parameters(i);
     sums.push_back(block ? std::make_unique<Sum>(block->values.count) : nullptr);
+  }
+  for (std::size_t i = 0; own_momentum && i < network.depth(); ++i) {
+    const ParameterBlock* block = network.parameters(i);
+    momenta.push_back(block ? std::make_unique<OptimizerState>(block->state.front().name, block->values.count)
+                            : nullptr);
   }
 }
 
@@ -147,7 +153,9 @@ void MicroBatch::plan_apply(std::size_t i, const TrainingOptions& options) {
   std::optional<ApplyTask::Compensation> compensation;
   if (options.copies && options.remedies.compensation > 0)
     compensation = {options.remedies.compensation, buffers_.activations.snapshot(i)};
-  applies_[i].emplace(plan_, network_.optimizer(), *network_.parameters(i), buffers_.gradient(i), compensation);
+  const OptimizerState* momentum = buffers_.momenta.empty() ? nullptr : buffers_.momenta[i].get();
+  applies_[i].emplace(plan_, network_.optimizer(), *network_.parameters(i), buffers_.gradient(i), compensation,
+                      momentum);
   mark({Role::Kind::applies_gradient, i, true});
 }
 

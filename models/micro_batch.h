@@ -59,6 +59,9 @@ struct Preprocessing {
 struct Remedies {
   bool scale_by_staleness = false;  // a gradient of staleness s > 1 counts 1 / s (Zhang et al., 1511.05950)
   float compensation = 0;           // lambda of delay compensation (Zheng et al., 1609.08326)
+  // Each replica has a momentum of its own and steps by Nesterov's formula, so that gradients are computed where the
+  // momenta of all are about to take the parameters (DANA-Slim, Hakimi et al., 1907.11612). Of sgd.
+  bool dana = false;
 };
 
 // What becomes of a mini-batch's gradient: it is applied as soon as it is there, or left for a SynchronousUpdate.
@@ -75,7 +78,7 @@ struct TrainingOptions {
 // The buffers in which a replica's micro-batches are computed, of up to `batch` samples each. InputError where one of
 // them would have more elements than a kernel can count.
 struct MicroBatchBuffers {
-  MicroBatchBuffers(const Network& network, std::int32_t batch, bool copies, bool accumulates);
+  MicroBatchBuffers(const Network& network, std::int32_t batch, bool copies, bool accumulates, bool own_momentum);
 
   // The gradient of operation i's parameters that is applied: the mean over the mini-batch's samples.
   starpu_data_handle_t gradient(std::size_t i) const {
@@ -94,7 +97,8 @@ struct MicroBatchBuffers {
     DataHandle handle;
   };
   std::vector<std::unique_ptr<Sum>> sums;
-  float squares = 0;  // of the gradient that is being clipped
+  std::vector<std::unique_ptr<OptimizerState>> momenta;  // by operation with parameters; empty: the network's are used
+  float squares = 0;                                     // of the gradient that is being clipped
   DataHandle squares_handle;
 };
 

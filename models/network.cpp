@@ -64,19 +64,13 @@ std::size_t Network::parameter_count() const {
 }
 
 void Network::fetch(starpu_data_access_mode mode) const {
-  const auto fetch_one = [mode](const DataHandle& handle) {
-    if (const int error = starpu_data_acquire(handle.get(), mode); error != 0)
-      throw std::runtime_error("the parameters could not be fetched from a device: " +
-                               std::string(std::strerror(-error)));
-    starpu_data_release(handle.get());
-  };
   for (const auto& block : blocks_) {
     if (!block) continue;
-    fetch_one(block->values_handle);
-    for (const OptimizerState& state : block->state) fetch_one(state.handle);
+    block->values_handle.fetch(mode);
+    for (const OptimizerState& state : block->state) state.handle.fetch(mode);
   }
   for (const auto& statistics : statistics_)
-    if (statistics) fetch_one(statistics->handle);
+    if (statistics) statistics->handle.fetch(mode);
 }
 
 ImageShape Network::unflattened_input(std::size_t i) const {

@@ -4,6 +4,7 @@
 #include "models/running_statistics.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace prorata {
 
@@ -13,7 +14,8 @@ Replica::Replica(Network& network, BatchSizes sizes, Overlap overlap, std::funct
       sizes_(sizes),
       options_{update, remedies, preprocessing, overlap == Overlap::possible},
       done_(std::move(done)),
-      buffers_(network, sizes.micro_batch, options_.copies, sizes.batch > sizes.micro_batch) {
+      buffers_(network, sizes.micro_batch, options_.copies, sizes.batch > sizes.micro_batch,
+               remedies.dana && update == Update::at_once) {
   for (std::size_t i = 0; i < network.depth(); ++i)
     blocks_.push_back({.block = network.parameters(i), .scale_by_staleness = remedies.scale_by_staleness});
   const auto of_training = [&](MicroBatch::Place place) {
@@ -46,6 +48,28 @@ std::size_t Replica::micro_batches(std::size_t samples) const {
 MicroBatch& Replica::micro_batch_of(std::size_t n, std::size_t of) {
   if (of == 1) return *single_;
   return n + 1 < of ? *others_[n] : *last_;
+}
+
+void Replica::take_momentum(float part) {
+  for_each_momentum([part](float& own, float& networks) {
+    own = part * networks;
+    networks -= own;
+  });
+}
+
+void Replica::give_momentum() {
+  for_each_momentum([](float& own, float& networks) { networks += std::exchange(own, 0.0f); });
+}
+
+void Replica::for_each_momentum(auto change) {
+  for (std::size_t i = 0; i < buffers_.momenta.size(); ++i) {
+    const OptimizerState* own = buffers_.momenta[i].get();
+    if (!own) continue;
+    const OptimizerState& networks = network_.parameters(i)->state.front();
+    own->handle.fetch(STARPU_RW);
+    networks.handle.fetch(STARPU_RW);
+    for (std::size_t n = 0; n < own->values.count; ++n) change(own->values.data[n], networks.values.data[n]);
+  }
 }
 
 // Of each micro-batch in turn, which are returned.

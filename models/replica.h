@@ -100,6 +100,11 @@ class Replica {
   // Has the policy price the training of mini-batches of these sizes; does nothing under another policy.
   void price_training(const DataSource& data, std::span<const std::int32_t> batches);
 
+  // Under Remedies::dana, while nothing is in flight: takes `part`, of 0 to 1, of the network's momentum for its own.
+  void take_momentum(float part);
+  // Gives it back: the network's is the sum of all that replicas have given.
+  void give_momentum();
+
   const MinibatchResult& result() const { return result_; }
   // The largest that it has room for.
   std::int32_t batch() const { return sizes_.batch; }
@@ -129,6 +134,7 @@ class Replica {
     bool scale_by_staleness = false;
   };
 
+  void for_each_momentum(auto change);
   std::size_t micro_batches(std::size_t samples) const;
   MicroBatch& micro_batch_of(std::size_t n, std::size_t of);
   std::vector<MicroBatch*> make_training_tasks(const DataSource& data, std::span<const std::uint32_t> indices,

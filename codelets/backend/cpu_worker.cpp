@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <ctime>
 #include <thread>
 
 namespace prorata {
@@ -20,6 +21,13 @@ struct alignas(64) Slot {
 };
 
 std::array<Slot, STARPU_NMAXWORKERS> slots;
+
+// That the calling thread has computed.
+std::chrono::nanoseconds cpu_time() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
+}
 
 Slot& slot(int worker) { return slots.at(static_cast<std::size_t>(worker)); }
 
@@ -39,14 +47,16 @@ void reset_cpu_busy_seconds() {
   for (Slot& s : slots) s.busy_seconds = 0;
 }
 
-CpuWorkerClock::CpuWorkerClock() : worker_(starpu_worker_get_id()), start_(Clock::now()) {}
+CpuWorkerClock::CpuWorkerClock() : worker_(starpu_worker_get_id()), start_(Clock::now()) {
+  if (worker_ >= 0 && slots[static_cast<std::size_t>(worker_)].slowdown > 1) cpu_start_ = cpu_time();
+}
 
 CpuWorkerClock::~CpuWorkerClock() {
   if (worker_ < 0) return;
   Slot& own = slots[static_cast<std::size_t>(worker_)];
   auto end = Clock::now();
   if (own.slowdown > 1) {
-    const auto until = start_ + std::chrono::duration_cast<Clock::duration>((end - start_) * own.slowdown);
+    const auto until = end + std::chrono::duration_cast<Clock::duration>((cpu_time() - cpu_start_) * (own.slowdown - 1));
     constexpr std::chrono::microseconds kLateness{150};  // of a thread that sleeps, at most
     if (until - end > 2 * kLateness) std::this_thread::sleep_until(until - kLateness);
     while (end < until) end = Clock::now();

@@ -15,7 +15,8 @@ namespace prorata {
 void init_cpu_workers();
 
 // From now on every kernel of `worker` takes `factor` times as long (>= 1; 1 switches it off). For the rest of the time
-// the worker sleeps, but for its last part: the slow device that it stands for takes nothing from the others.
+// the worker sleeps, but for its last part: the slow device that it stands for takes nothing from the others. Time in
+// which others had its core, as they may where there are more threads than cores, is no work and is not multiplied.
 void set_cpu_slowdown(int worker, double factor);
 double cpu_slowdown(int worker);
 
@@ -34,6 +35,7 @@ class CpuWorkerClock {
  private:
   int worker_;
   std::chrono::steady_clock::time_point start_;
+  std::chrono::nanoseconds cpu_start_{};  // of the thread; where the worker is slowed
 };
 
 }  // namespace prorata

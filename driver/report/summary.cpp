@@ -126,6 +126,7 @@ Json Summary::json() const {
                {"staleness_bound", staleness_bound ? Json(*staleness_bound) : Json(nullptr)},
                {"staleness_aware_lr", staleness_aware_lr},
                {"delay_compensation", delay_compensation},
+               {"dana", dana},
                {"momentum_correction", momentum_correction},
                {"scheduler", scheduler},
                {"replicas", replicas},

@@ -60,7 +60,7 @@ struct Summary {
   double effective_learning_rate = 0;            // what the schedule scales
   double effective_momentum = 0;                 // what the optimizer was given
   std::optional<std::uint64_t> staleness_bound;  // of ssp
-  bool staleness_aware_lr = false, momentum_correction = false;
+  bool staleness_aware_lr = false, dana = false, momentum_correction = false;
   double delay_compensation = 0;
   std::uint32_t replicas = 0;
   bool deterministic = false, tf32 = false;

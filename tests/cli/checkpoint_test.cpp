@@ -112,6 +112,7 @@ INSTANTIATE_TEST_SUITE_P(
         How{"OneWorkerBySize", {"--share", "size"}, "1"}, How{"ConstantRate", {"--lr-schedule", "constant"}, "1"},
         How{"RateInSteps", {"--lr-schedule", "step", "--lr-step-epochs", "1"}, "1"},
         How{"Nesterov", {"--nesterov", "--weight-decay", "0.01"}, "1"},
+        How{"Dana", {"--dana"}, "1"},
         How{"Adam", {"--optimizer", "adam", "--checkpoint-every", "77"}, "1"},
         How{"AdamWClipped", {"--optimizer", "adamw", "--clip-norm", "0.5"}, "1"},
         How{"SgdClippedDelayCompensated", {"--clip-norm", "0.5", "--delay-compensation", "0.04"}, "1"},

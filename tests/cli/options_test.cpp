@@ -123,7 +123,7 @@ TEST_F(Program, TakesTheOptimizerIntoTheSummary) {
   EXPECT_EQ(s["lr_gamma"], 0.1);
   for (const char* name : {"betas", "eps", "clip_norm"}) EXPECT_TRUE(s[name].is_null()) << name;
 
-  // Three workers: the momentum of sgd would be corrected.
+  // Three workers: with sgd each would have a momentum of its own.
   ASSERT_EQ(train({"--epochs", "1", "--overwrite", "--optimizer", "adamw", "--beta1", "0.8", "--eps", "1e-7",
                    "--clip-norm", "2.5", "--delay-compensation", "0.04", "--staleness-aware-lr"},
                   {{"STARPU_NCPU", "3"}})
@@ -136,7 +136,7 @@ TEST_F(Program, TakesTheOptimizerIntoTheSummary) {
   EXPECT_EQ(s["betas"], nlohmann::json({0.8, 0.999}));
   EXPECT_EQ(s["eps"], 1e-7);
   EXPECT_EQ(s["clip_norm"], 2.5);
-  EXPECT_EQ(s["momentum_correction"], false);
+  EXPECT_EQ(s["dana"], false);
   for (const char* name : {"momentum", "effective_momentum", "nesterov", "lr_gamma"})
     EXPECT_TRUE(s[name].is_null()) << name;
 }
@@ -146,6 +146,9 @@ TEST_F(Program, RefusesWhatIsAnotherOptimizersOrSchedules) {
            {{"--optimizer", "adam", "--momentum", "0.9"}, "--momentum"},
            {{"--optimizer", "adam", "--nesterov"}, "--nesterov"},
            {{"--optimizer", "adam", "--momentum-correction"}, "--momentum-correction"},
+           {{"--optimizer", "adam", "--dana"}, "--dana"},
+           {{"--dana", "--momentum", "0"}, "--dana"},
+           {{"--dana", "--consistency", "bsp"}, "--dana"},
            {{"--beta1", "0.5"}, "--beta1"},
            {{"--beta2", "0.5"}, "--beta2"},
            {{"--eps", "1"}, "--eps"},
@@ -182,21 +185,25 @@ TEST_F(Program, ChoosesDeterminismAndMomentumByTheWorkers) {
   struct Case {
     Words options;
     const char* cpus;
-    bool deterministic;
+    bool deterministic, dana;
     double momentum;
   };
-  for (const Case& c : std::vector<Case>{{{}, "1", true, 0.9},
-                                         {{}, "3", false, 0.7},
-                                         {{"--consistency", "bsp"}, "3", true, 0.9},
-                                         {{"--no-momentum-correction"}, "3", false, 0.9},
-                                         {{"--momentum-correction"}, "2", false, 0.8},
-                                         {{"--deterministic"}, "2", true, 0.9},
-                                         {{"--no-deterministic"}, "1", false, 0.9}}) {
+  for (const Case& c : std::vector<Case>{{{}, "1", true, false, 0.9},
+                                         {{}, "3", false, true, 0.9},
+                                         {{"--consistency", "bsp"}, "3", true, false, 0.9},
+                                         {{"--consistency", "ssp", "--staleness", "0"}, "3", false, false, 0.9},
+                                         {{"--no-dana"}, "3", false, false, 0.9},
+                                         {{"--dana"}, "1", true, true, 0.9},
+                                         {{"--momentum-correction"}, "2", false, false, 0.8},
+                                         {{"--momentum-correction", "--dana"}, "2", false, true, 0.8},
+                                         {{"--deterministic"}, "2", true, true, 0.9},
+                                         {{"--no-deterministic"}, "1", false, false, 0.9}}) {
     Words options = {"--epochs", "1", "--momentum", "0.9", "--overwrite"};
     options.insert(options.end(), c.options.begin(), c.options.end());
     const Output o = train(options, {{"STARPU_NCPU", c.cpus}});
     ASSERT_EQ(o.code, 0) << o.err;
     EXPECT_EQ(summary()["deterministic"], c.deterministic) << ::testing::PrintToString(options);
+    EXPECT_EQ(summary()["dana"], c.dana) << ::testing::PrintToString(options);
     EXPECT_NEAR(summary()["effective_momentum"], c.momentum, 1e-9) << ::testing::PrintToString(options);
   }
 }

@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 namespace prorata {
@@ -44,13 +45,12 @@ struct Trained {
   std::vector<std::vector<double>> gradients;  // by staleness
 };
 
-Trained train_three_at_once(const Remedies& remedies) {
+// One pass over the six samples.
+Trained train_three_at_once(Network& network, Trainer& trainer, float momentum = 0) {
   const Samples samples = six_samples();
   const SampleHandles handles(samples);
   std::vector<std::uint32_t> order(samples.size());
   std::iota(order.begin(), order.end(), 0u);
-  Network network(test::small_mlp(), 3);
-  Trainer trainer(network, {.batch = 2, .replicas = 3, .remedies = remedies});
   Trained t;
   t.before = values_of(network.parameters(kBlock)->values_handle.get());
   t.gradients.resize(3);
@@ -59,8 +59,8 @@ Trained train_three_at_once(const Remedies& remedies) {
                   .data = handles.source(),
                   .order = order,
                   .step =
-                      [](std::size_t) {
-                        return UpdateStep{kRate, 0, 0};
+                      [momentum](std::size_t) {
+                        return UpdateStep{kRate, momentum, 0};
                       },
                   .balance = PRORATA_PRORATA,
                   .round = 0,
@@ -83,7 +83,9 @@ class Remedied : public WithStarpu, public ::testing::WithParamInterface<Remedie
 TEST_P(Remedied, StepsAreThoseOfTheFormula) {
   const Remedies remedies = GetParam();
   start(1, "eager");
-  const Trained t = train_three_at_once(remedies);
+  Network network(test::small_mlp(), 3);
+  Trainer trainer(network, {.batch = 2, .replicas = 3, .remedies = remedies});
+  const Trained t = train_three_at_once(network, trainer);
   double largest_difference = 0;
   for (std::size_t i = 0; i < t.before.size(); ++i) {
     double w = t.before[i], plain = t.before[i];
@@ -101,6 +103,34 @@ TEST_P(Remedied, StepsAreThoseOfTheFormula) {
   if (any) {
     EXPECT_GT(largest_difference, 1e-3) << "what the test is about is too small to be seen";
   }
+}
+
+using Dana = WithStarpu;
+
+// Two passes: the second one's momenta are thirds of what the first one's added up to.
+TEST_F(Dana, EachReplicaHasAMomentumOfItsOwn) {
+  start(1, "eager");
+  constexpr float kMomentum = 0.5f;
+  Network network(test::small_mlp(), 3);
+  Trainer trainer(network, {.batch = 2, .replicas = 3, .remedies = {.dana = true}});
+  std::vector<double> kept(network.parameters(kBlock)->values.count, 0.0);  // by the network
+  for (int pass = 0; pass < 2; ++pass) {
+    const Trained t = train_three_at_once(network, trainer, kMomentum);
+    const std::vector<double> given = values_of(network.parameters(kBlock)->state.front().handle.get());
+    for (std::size_t i = 0; i < t.before.size(); ++i) {
+      double w = t.before[i], sum = 0;
+      for (std::size_t s = 0; s < 3; ++s) {
+        ASSERT_EQ(t.gradients[s].size(), t.before.size()) << "no mini-batch had staleness " << s;
+        const double v = kMomentum * kept[i] / 3 + t.gradients[s][i];
+        w -= kRate * (t.gradients[s][i] + kMomentum * v);
+        sum += v;
+      }
+      ASSERT_NEAR(t.after[i], w, 1e-6) << "parameter " << i << ", pass " << pass;
+      ASSERT_NEAR(given[i], sum, 1e-6) << "momentum " << i << ", pass " << pass;
+      kept[i] = sum;
+    }
+  }
+  EXPECT_GT(*std::ranges::max_element(kept), 1e-3) << "what the test is about is too small to be seen";
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, Remedied,
