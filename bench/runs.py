@@ -15,9 +15,10 @@ PROGRAM = ROOT / "build/default/driver/prorata"
 MODELS = tempfile.TemporaryDirectory(prefix="prorata-models-")
 
 
-def train(*options, workers=2, seed=1):
-    """One run of `prorata train`; its summary.json."""
-    environment = dict(os.environ, STARPU_NCPU=str(workers), STARPU_SCHED="prorata", STARPU_PERF_MODEL_DIR=MODELS.name)
+def train(*options, workers=2, seed=1, **variables):
+    """One run of `prorata train`, with these environment variables; its summary.json."""
+    environment = dict(os.environ, STARPU_NCPU=str(workers), STARPU_SCHED="prorata", STARPU_PERF_MODEL_DIR=MODELS.name,
+                       **variables)
     with tempfile.TemporaryDirectory() as out:
         command = [PROGRAM, "train", "--json", "--quiet", "--seed", str(seed), "--out", out, "--overwrite", *options]
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)

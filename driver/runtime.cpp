@@ -188,6 +188,10 @@ Runtime::Runtime(const RuntimeOptions& options) {
 #if !defined(PRORATA_OPENCL)
   set_default("STARPU_NOPENCL", "0");
 #endif
+  // A device that is a processor needs the core on which StarPU's driver would poll for its kernels' ends.
+  if (environment("STARPU_OPENCL_ON_CPUS").value_or("0") != "0" ||
+      environment("STARPU_OPENCL_ONLY_ON_CPUS").value_or("0") != "0")
+    set_default("STARPU_OPENCL_PIPELINE", "0");
   keep_models_apart(options.slowdown, options.tf32);
   if (!options.slowdown.empty() || options.unlike_cpus()) set_default("STARPU_PERF_MODEL_HOMOGENEOUS_CPU", "0");
   set_damaged_models_aside();

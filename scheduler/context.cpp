@@ -19,6 +19,19 @@ bool can_run(int worker, const prorata_group& group) {
   return true;
 }
 
+// Whether some of its data are on their way to the worker, which would only wait for them.
+bool is_waited_for(starpu_task* task, int worker) {
+  if (starpu_memory_nodes_get_count() == 1) return false;
+  const auto node = static_cast<int>(starpu_worker_get_memory_node(static_cast<unsigned>(worker)));
+  for (unsigned b = 0; b < STARPU_TASK_GET_NBUFFERS(task); ++b) {
+    if (!(STARPU_TASK_GET_MODE(task, b) & STARPU_R)) continue;
+    int allocated = 0, valid = 0, requested = 0;
+    starpu_data_query_status(STARPU_TASK_GET_HANDLE(task, b), node, &allocated, &valid, &requested);
+    if (!valid && requested) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 // Null for a task that belongs to no group. What a program keeps in sched_data may be something else: small integers,
@@ -202,15 +215,20 @@ void Context::queue(int worker, starpu_task* task, std::vector<TaskCost> costs, 
 }
 
 starpu_task* Context::take_urgent(int worker) {
-  starpu_task* task = at(worker).member ? singles.pop(worker, now(), kUrgent) : nullptr;
-  if (task) note_queues();
+  if (!at(worker).member) return nullptr;
+  starpu_task* task = singles.first(worker, kUrgent);
+  if (!task || is_waited_for(task, worker)) return nullptr;
+  singles.pop(worker, now());
+  note_queues();
   return task;
 }
 
 starpu_task* Context::take_single(int worker, bool idle) {
   at(worker).owes_single = false;
   const double time = now();
-  starpu_task* task = at(worker).member ? singles.pop(worker, time) : nullptr;
+  starpu_task* task = at(worker).member ? singles.first(worker) : nullptr;
+  if (task && !idle && is_waited_for(task, worker)) return nullptr;
+  if (task) singles.pop(worker, time);
   if (!task && !stranded.empty()) task = take_stranded(worker);
   if (!task && idle && at(worker).member) task = singles.steal(worker, time);
   note_queues();

@@ -85,9 +85,10 @@ struct Context {
   int deal(starpu_task* task, std::vector<TaskCost> costs);
   // The same where the worker has been chosen.
   void queue(int worker, starpu_task* task, std::vector<TaskCost> costs, double time);
-  // Of its own and the common ones without a group, one that goes before groups, or null.
+  // Of its own and the common ones without a group, one that goes before groups, or null; none whose data are still on
+  // their way.
   starpu_task* take_urgent(int worker);
-  // Null if there is none; only an idle worker takes one that was dealt to another.
+  // Null if there is none; only an idle worker takes one whose data are on their way, or that was dealt to another.
   starpu_task* take_single(int worker, bool idle);
 
   bool workers_changed() const { return known_workers != starpu_sched_ctx_get_nworkers(sched_ctx); }

@@ -75,7 +75,7 @@ SingleTasks::Item SingleTasks::remove(Queue& queue, Queue::iterator level, std::
   return taken;
 }
 
-starpu_task* SingleTasks::pop(int worker, double now, int least) {
+SingleTasks::Place SingleTasks::next(int worker) {
   Queue* from = nullptr;
   auto shared = common_.end();
   const auto consider = [&from](Queue& queue) {
@@ -91,8 +91,18 @@ starpu_task* SingleTasks::pop(int worker, double now, int least) {
   if (!workers_[slot(worker)].queue.empty()) consider(workers_[slot(worker)].queue);
   for (auto it = common_.begin(); it != common_.end(); ++it)
     if (it->first[slot(worker)] && consider(it->second)) shared = it;
-  if (!from || from->begin()->first < least) return nullptr;
+  return {from, shared};
+}
 
+starpu_task* SingleTasks::first(int worker, int least) {
+  const Place place = next(worker);
+  if (!place.queue || place.queue->begin()->first < least) return nullptr;
+  return place.queue->begin()->second.items.front().task;
+}
+
+starpu_task* SingleTasks::pop(int worker, double now) {
+  const auto [from, shared] = next(worker);
+  if (!from) return nullptr;
   const bool own = shared == common_.end();
   const auto level = from->begin();
   const Item item = remove(*from, level, level->second.items.begin(), own ? worker : kCommon);

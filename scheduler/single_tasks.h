@@ -47,9 +47,10 @@ class SingleTasks {
   // Queues it there. A task that is pushed again, having been handed out, counts as not handed out.
   void push(int worker, starpu_task* task, int priority, std::vector<TaskCost> costs, double now);
 
-  // The next task of its own queue and the common one, or null where its priority is less than `least`. It counts as
-  // begun until finish().
-  starpu_task* pop(int worker, double now, int least = INT_MIN);
+  // The next task of its own queue and the common one, or null where its priority is less than `least`.
+  starpu_task* first(int worker, int least = INT_MIN);
+  // Takes first(worker). It counts as begun until finish().
+  starpu_task* pop(int worker, double now);
   // For a worker that has nothing else to do: another's task, or null.
   starpu_task* steal(int worker, double now);
   // The worker was given a task by another way; `seconds` may be NaN.
@@ -90,6 +91,11 @@ class SingleTasks {
     bool occupied = false;
     double occupied_until = 0;
   };
+  using Common = std::map<std::vector<bool>, Queue>;
+  struct Place {  // of the task that is next: at the front of that queue, a common one unless `shared` is the end
+    Queue* queue;
+    Common::iterator shared;
+  };
   struct Find {  // an item that may be stolen
     int victim;
     Queue::iterator level;
@@ -97,13 +103,14 @@ class SingleTasks {
     double gain;
   };
 
+  Place next(int worker);
   double until_free(const Worker& worker, double now) const;
   void look(int victim, int thief, double now, std::vector<Find>& finds);
   Item remove(Queue& queue, Queue::iterator level, std::list<Item>::iterator item, int worker);
   std::size_t slot(int worker) const { return static_cast<std::size_t>(worker); }
 
   std::vector<Worker> workers_;
-  std::map<std::vector<bool>, Queue> common_;  // by the set of workers that can run what is in it; none is empty
+  Common common_;  // by the set of workers that can run what is in it; none is empty
   std::uint64_t pushed_ = 0;
   std::size_t dealt_ = 0;
   std::size_t begun_ = 0;

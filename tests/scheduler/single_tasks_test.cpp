@@ -50,7 +50,10 @@ TEST_F(SingleTasksTest, LeavesATaskToTheFirstWhoIsFreeWhereAnAbleWorkersTimeIsUn
   EXPECT_EQ(deal(tasks, 0, {{1, 0}, {kUnknown, 0}, {kCannot, 0}}), SingleTasks::kCommon);
   EXPECT_EQ(tasks.pop(2, 0), nullptr);
   EXPECT_EQ(tasks.steal(2, 0), nullptr);
+  EXPECT_EQ(tasks.first(1), task(0));
+  EXPECT_EQ(tasks.first(1, 1), nullptr) << "its priority is 0";
   EXPECT_EQ(tasks.pop(1, 0), task(0));
+  EXPECT_EQ(tasks.first(1), nullptr);
   EXPECT_EQ(tasks.pop(0, 0), nullptr);
 }
 
