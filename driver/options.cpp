@@ -315,9 +315,10 @@ void add_training(CLI::App* sub, TrainOptions& o) {
       ->check(between(0, 1000))
       ->capture_default_str()
       ->type_name("X");
-  add_yes_or_no(sub, "dana", o.dana,
-                "A momentum for each mini-batch in flight, which looks ahead by Nesterov's formula (Hakimi et al. 2019); "
-                "default: where several are, and for several ranks");
+  add_yes_or_no(
+      sub, "dana", o.dana,
+      "A momentum for each mini-batch in flight, which looks ahead by Nesterov's formula (Hakimi et al. 2019); "
+      "default: where several are, and for several ranks");
   sub->add_flag("--momentum-correction", o.momentum_correction,
                 "Rather than that, lower the momentum by what asynchrony adds to it (Mitliagkas et al. 2016)");
   sub->add_option("--round", o.round, "Mini-batches that are dealt at a time; default: 8 a worker")

@@ -61,10 +61,10 @@ struct TrainOptions {
   bool staleness_aware_lr = false;
   double delay_compensation = 0;
   bool momentum_correction = false;
-  std::optional<bool> dana;  // without a value: with sgd's momentum where gradients are stale
-  std::uint32_t round = 0;                  // mini-batches a round; 0: 8 a worker
-  std::optional<std::uint32_t> replicas;    // without a value: default_replicas()
-  std::optional<bool> deterministic;        // without a value: with one worker, and with bsp
+  std::optional<bool> dana;               // without a value: with sgd's momentum where gradients are stale
+  std::uint32_t round = 0;                // mini-batches a round; 0: 8 a worker
+  std::optional<std::uint32_t> replicas;  // without a value: default_replicas()
+  std::optional<bool> deterministic;      // without a value: with one worker, and with bsp
   bool tf32 = false;
   std::string slowdown;  // parse_slowdown() says of whom
   std::uint32_t exchange_period = 16;

@@ -12,8 +12,8 @@
 // gradient counts for as many samples as it is of (Moreno-Alvarez et al., 10.1007/s11227-022-04399-2). A replica is
 // large enough for all workers' samples, as far as the memory that its worker uses has room for a micro-batch of them.
 //
-// Momentum. Where each replica has one (Remedies::dana) they are the network's divided, while a pass of training is made;
-// behind it the network has their sum, which is what a checkpoint keeps.
+// Momentum. Where each replica has one (Remedies::dana) they are the network's divided, while a pass of training is
+// made; behind it the network has their sum, which is what a checkpoint keeps.
 //
 // How many replicas: by default as many as workers. A replica is submitted again before the worker that finished it
 // looks for work, so that worker finds it, and its buffers in its own cache. One replica more, so that there

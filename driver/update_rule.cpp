@@ -18,8 +18,8 @@ void refuse_what_is_anothers(const TrainOptions& o, const UpdateRule& rule) {
     const std::string why = "is for --optimizer sgd; " + name + " has ";
     refuse(o.momentum.has_value(), "--momentum", why + "--beta1");
     refuse(o.nesterov, "--nesterov", why + "none");
-    for (const auto& [given, option] : {std::pair{o.momentum_correction, "--momentum-correction"},
-                                      std::pair{o.dana.value_or(false), "--dana"}})
+    for (const auto& [given, option] :
+         {std::pair{o.momentum_correction, "--momentum-correction"}, std::pair{o.dana.value_or(false), "--dana"}})
       refuse(given, option, why + "no momentum that its theory is about; leave it out");
   } else {
     const std::string why = "is for --optimizer adam and adamw; sgd has --momentum";

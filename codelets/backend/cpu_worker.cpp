@@ -56,7 +56,8 @@ CpuWorkerClock::~CpuWorkerClock() {
   Slot& own = slots[static_cast<std::size_t>(worker_)];
   auto end = Clock::now();
   if (own.slowdown > 1) {
-    const auto until = end + std::chrono::duration_cast<Clock::duration>((cpu_time() - cpu_start_) * (own.slowdown - 1));
+    const auto until =
+        end + std::chrono::duration_cast<Clock::duration>((cpu_time() - cpu_start_) * (own.slowdown - 1));
     constexpr std::chrono::microseconds kLateness{150};  // of a thread that sleeps, at most
     if (until - end > 2 * kLateness) std::this_thread::sleep_until(until - kLateness);
     while (end < until) end = Clock::now();

@@ -79,30 +79,60 @@ struct OwnLearning {
   starpu_task* pack = nullptr;
 };
 
+// What goes with a round to one other rank that owns something, or comes from one: whether it is the last.
+struct LastWord {
+  LastWord(int other_rank, std::size_t blocks, bool is_sent)
+      : other(other_rank), number(blocks), sent(is_sent), handle(DataHandle::in_main_memory(&last, 1)) {}
+
+  const int other;
+  const std::size_t number;  // in the place of a layer's
+  const bool sent;           // or received
+  std::int32_t last = 0;
+  DataHandle handle;
+  std::function<void()> done;
+};
+
 class StarpuMpiExchange : public Exchange {
  public:
   StarpuMpiExchange(const Job& job, Network& network, const ExchangeOptions& options)
       : rank_(job.rank()), elastic_(options.elastic) {
-    for (const OwnedBlock& block : share_out(network, job.ranks())) {
+    const std::vector<OwnedBlock> blocks = share_out(network, job.ranks());
+    std::set<std::pair<int, bool>> words;
+    for (const OwnedBlock& block : blocks) {
       if (block.owner == rank_ && (options.weight != 1 || elastic_))
         own_.emplace(block.number, std::make_unique<OwnLearning>(block, options));
       for (int other = 0; other < job.ranks(); ++other)
-        if (other != rank_ && (block.owner == rank_ || other == block.owner))
+        if (other != rank_ && (block.owner == rank_ || other == block.owner)) {
           links_.push_back(std::make_unique<Link>(block, other, options));
+          words.emplace(other, other == block.owner);
+        }
     }
     for (const auto& link : links_) link->done = [this] { finish_one(); };
+    for (const auto& [other, sent] : words) {
+      words_.push_back(std::make_unique<LastWord>(other, blocks.size(), sent));
+      words_.back()->done = [this] { finish_one(); };
+    }
     begin_anew();
   }
 
-  void begin_round(std::function<void()> done) override {
+  void begin_round(bool last, std::function<void(bool)> done) override {
     done_ = std::move(done);
-    unfinished_ = links_.size() + 1;
+    const bool asks = !said_last_;
+    said_last_ = last;
+    std::vector<Link*> links;
+    std::vector<LastWord*> words;
+    for (const auto& link : links_)
+      if (link->block.owner == rank_ ? !has_ended(link->other) : asks) links.push_back(link.get());
+    for (const auto& word : words_)
+      if (word->sent ? asks : !word->last) words.push_back(word.get());
+    unfinished_ = links.size() + words.size() + 1;
     for (const auto& [number, own] : own_) own->pack = task(pack_changes, own->link, {own->link.changes.handle.get()});
-    for (const auto& link : links_) {
+    for (LastWord* word : words) exchange_word(*word);
+    for (Link* link : links) {
       link->in_flight = true;
       link->block.owner == rank_ ? answer(*link) : ask(*link);
     }
-    submit_own();
+    submit_own(links);
     finish_one();
   }
 
@@ -126,6 +156,8 @@ class StarpuMpiExchange : public Exchange {
   }
 
   void begin_anew() override {
+    said_last_ = false;
+    for (const auto& word : words_) word->last = 0;
     for (const auto& link : links_) take_anchor(*link);
     for (const auto& [number, own] : own_) take_anchor(own->link);
   }
@@ -161,12 +193,12 @@ class StarpuMpiExchange : public Exchange {
     return make_task({&accumulate_gradient, {link.anchor_handle.get(), what.get()}, &link.add, true});
   }
 
-  void submit_own() {
+  void submit_own(const std::vector<Link*>& links) {
     for (const auto& [number, own] : own_) {
       submit_task(own->pack);
       submit_task(add_to_anchor(own->link, own->link.changes.handle));
     }
-    for (const auto& link : links_)
+    for (const Link* link : links)
       if (const auto own = own_.find(link->block.number); own != own_.end() && !elastic_)
         submit_task(add_to_anchor(own->second->link, link->changes.handle));
   }
@@ -188,10 +220,29 @@ class StarpuMpiExchange : public Exchange {
     link.done();
   }
 
+  // Whether the other one has sent its last changes.
+  bool has_ended(int other) const {
+    return std::ranges::any_of(words_,
+                               [other](const auto& word) { return word->other == other && !word->sent && word->last; });
+  }
+
+  void exchange_word(LastWord& word) {
+    if (word.sent) {
+      starpu_data_acquire(word.handle.get(), STARPU_W);
+      word.last = said_last_;
+      starpu_data_release(word.handle.get());
+      StarpuMpi::send(word.handle.get(), word.other, word.number, true, on_word, &word);
+    } else {
+      StarpuMpi::receive(word.handle.get(), word.other, word.number, true, on_word, &word);
+    }
+  }
+  static void on_word(void* argument) { static_cast<LastWord*>(argument)->done(); }
+
   void finish_one() {
     if (--unfinished_ != 0) return;
+    const bool ended = said_last_ && std::ranges::all_of(words_, [](const auto& word) { return word->last != 0; });
     const auto done = std::move(done_);
-    done();
+    done(ended);
   }
 
   const int rank_;
@@ -199,8 +250,10 @@ class StarpuMpiExchange : public Exchange {
   const StarpuMpi running_;
   std::vector<std::unique_ptr<Link>> links_;
   std::map<std::size_t, std::unique_ptr<OwnLearning>> own_;  // by number of the layer
+  std::vector<std::unique_ptr<LastWord>> words_;
+  bool said_last_ = false;
   std::atomic<std::size_t> unfinished_{0};
-  std::function<void()> done_;
+  std::function<void(bool)> done_;
 };
 
 }  // namespace

@@ -21,6 +21,9 @@ bool started_by_a_launcher() {
 
 Job::Job() {
   if (!started_by_a_launcher()) return;
+  // Open MPI: a thread that polls lets others have its core first. StarPU-MPI's polls for as long as a message is
+  // awaited.
+  ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
   int provided = MPI_THREAD_SINGLE;  // StarPU-MPI's thread and ours both call
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
   started_ = true;

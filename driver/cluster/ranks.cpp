@@ -41,10 +41,10 @@ Ranks::Ranks(const Job& job, Network& network, const RanksOptions& options, std:
                                options.exchange_format, options.elastic.has_value()});
     rounds_.emplace(
         options.consistency == Consistency::ssp,
-        [this](const std::function<void()>& answered) {
-          exchange_->begin_round([this, answered] {
+        [this](bool last, const std::function<void(bool)>& answered) {
+          exchange_->begin_round(last, [this, answered](bool ended) {
             watch_->progress();
-            answered();
+            answered(ended);
           });
         },
         std::move(may_begin_again));
@@ -73,10 +73,9 @@ Part Ranks::begin(std::span<const std::uint32_t> order, std::size_t from, std::s
   const auto rank = static_cast<std::size_t>(job_.rank());
   const std::size_t own = begins[rank + 1] - begins[rank];
   const std::size_t period = batch * options_.exchange_period * static_cast<std::size_t>(job_.ranks());
-  rounds_of_pass_ = (to - from + period - 1) / period;
   trained_ = 0;
   behind_ = {};
-  rounds_->start(rounds_of_pass_, own);
+  rounds_->start((to - from + period - 1) / period, own);
   began_ = trained_until_ = starpu_timing_now() * 1e-6;
   return Part(order, from, to, to - from, begins[rank], own);
 }

@@ -73,7 +73,7 @@ class Ranks {
   Score evaluate(Trainer& trainer, const Samples& samples, const std::function<bool()>& stop);
 
   // Of the last pass: its rounds, and those that were due and not answered when a mini-batch ended.
-  std::uint64_t rounds() const { return rounds_of_pass_; }
+  std::uint64_t rounds() const { return rounds_ ? rounds_->made() : 0; }
   const StalenessHistogram& behind() const { return behind_; }
 
  private:
@@ -93,7 +93,6 @@ class Ranks {
   double measured_ = 0;        // samples per second of this rank in the last pass; 0: there was none
   std::uint64_t trained_ = 0;  // samples in this pass
   double began_ = 0, trained_until_ = 0;
-  std::uint64_t rounds_of_pass_ = 0;
   StalenessHistogram behind_;
 };
 

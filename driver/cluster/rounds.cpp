@@ -2,7 +2,7 @@
 
 namespace prorata {
 
-Rounds::Rounds(bool bounded, std::function<void(std::function<void()>)> begin, std::function<void()> opened)
+Rounds::Rounds(bool bounded, Begin begin, std::function<void()> opened)
     : bounded_(bounded), begin_(std::move(begin)), opened_(std::move(opened)), thread_([this] { begin_rounds(); }) {}
 
 Rounds::~Rounds() {
@@ -22,8 +22,8 @@ void Rounds::start(std::size_t rounds, std::uint64_t samples) {
   const std::lock_guard lock(mutex_);
   rounds_ = rounds;
   samples_ = samples;
-  begun_ = answered_ = done_ = 0;
-  trained_all_ = false;
+  begun_ = answered_ = made_ = done_ = 0;
+  trained_all_ = last_made_ = ended_ = false;
   was_open_ = true;
   closed_ = {};
   changed_.notify_all();
@@ -51,13 +51,18 @@ void Rounds::finish() {
   trained_all_ = true;
   note_gate();
   changed_.notify_all();
-  changed_.wait(lock, [this] { return error_ || (answered_ == rounds_ && !reopened_ && !opening_); });
+  changed_.wait(lock, [this] { return error_ || (ended_ && !reopened_ && !opening_); });
   if (error_) std::rethrow_exception(error_);
 }
 
 double Rounds::closed_seconds() const {
   const std::lock_guard lock(mutex_);
   return std::chrono::duration<double>(closed_).count();
+}
+
+std::size_t Rounds::made() const {
+  const std::lock_guard lock(mutex_);
+  return made_;
 }
 
 // The lock is held.
@@ -76,7 +81,7 @@ void Rounds::note_gate() {
 void Rounds::begin_rounds() {
   std::unique_lock lock(mutex_);
   while (true) {
-    const auto may_begin_one = [this] { return begun_ == answered_ && begun_ < due() && !error_; };
+    const auto may_begin_one = [this] { return !in_flight_ && !error_ && (trained_all_ ? !ended_ : begun_ < due()); };
     changed_.wait(lock, [&] { return ending_ || reopened_ || may_begin_one(); });
     if (ending_) return;
     if (reopened_) {
@@ -89,13 +94,18 @@ void Rounds::begin_rounds() {
       changed_.notify_all();
       continue;
     }
-    ++begun_;
+    begun_ = due();
+    if (!last_made_) ++made_;
+    in_flight_ = true;
+    const bool last = last_made_ = trained_all_;
     lock.unlock();
     std::exception_ptr error;
     try {
-      begin_([this] {
+      begin_(last, [this](bool ended) {
         const std::lock_guard answer_lock(mutex_);
-        ++answered_;
+        in_flight_ = false;
+        answered_ = begun_;
+        ended_ = ended;
         note_gate();
         changed_.notify_all();
       });

@@ -31,8 +31,9 @@ class StarpuMpi {
     sent_ += starpu_data_get_size(data);
     check(starpu_mpi_isend_detached(data, other, tag(block, there), MPI_COMM_WORLD, done, argument), "to send");
   }
-  static void receive(starpu_data_handle_t data, int other, std::size_t block, bool there) {
-    check(starpu_mpi_irecv_detached(data, other, tag(block, there), MPI_COMM_WORLD, nullptr, nullptr), "to receive");
+  static void receive(starpu_data_handle_t data, int other, std::size_t block, bool there,
+                      void (*done)(void*) = nullptr, void* argument = nullptr) {
+    check(starpu_mpi_irecv_detached(data, other, tag(block, there), MPI_COMM_WORLD, done, argument), "to receive");
   }
 
   // Bytes of data that this rank has sent so far.

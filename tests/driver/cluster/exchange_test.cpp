@@ -13,6 +13,8 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <optional>
+#include <set>
 
 namespace prorata {
 namespace {
@@ -55,19 +57,21 @@ class Training {
 };
 
 // A round, from begin to end, with something to do in between.
-void make_round(
-    Exchange& exchange, const std::function<void()>& meanwhile = [] {}) {
+// Whether all are at their last.
+bool make_round(
+    Exchange& exchange, const std::function<void()>& meanwhile = [] {}, bool last = false) {
   std::mutex mutex;
   std::condition_variable ended;
-  bool done = false;
-  exchange.begin_round([&] {
+  std::optional<bool> done;
+  exchange.begin_round(last, [&](bool all) {
     const std::lock_guard lock(mutex);
-    done = true;
+    done = all;
     ended.notify_one();
   });
   meanwhile();
   std::unique_lock lock(mutex);
-  ended.wait(lock, [&] { return done; });
+  ended.wait(lock, [&] { return done.has_value(); });
+  return *done;
 }
 
 TEST_F(AmongRanks, EveryChangeArrivesOnceEverywhere) {
@@ -98,6 +102,36 @@ TEST_F(AmongRanks, EveryChangeArrivesOnceEverywhere) {
   }
 }
 
+// Each has so many rounds as it is late; nothing of what came before its last is lost.
+TEST_F(AmongRanks, EndTogetherWhereverEachIs) {
+  Network network(test::small_mlp(), 1);
+  for (std::size_t i = 0; i < network.depth(); ++i)
+    if (ParameterBlock* b = network.parameters(i)) std::ranges::fill(b->values.span(), 0.0f);
+  const std::unique_ptr<Exchange> exchange = make_exchange(test::job(), network);
+  Training training(network);
+  float expected = 0;
+  for (int pass = 0; pass < 3; ++pass) {
+    const auto rounds_of = [&](int rank) { return 1 + (3 * rank + pass) % 7; };
+    for (int r = 0; r < size_; ++r) expected += static_cast<float>(rounds_of(r) * (1 + r));
+    bool ended = false;
+    int made = 0;
+    while (!ended) {
+      if (made < rounds_of(rank_)) training.step(static_cast<float>(1 + rank_));
+      ended = make_round(
+          *exchange, [] {}, ++made >= rounds_of(rank_));
+    }
+    int most = 0;
+    for (int r = 0; r < size_; ++r) most = std::max(most, rounds_of(r));
+    EXPECT_LE(made, most);
+    network.fetch(STARPU_RW);
+    for (const OwnedBlock& block : share_out(network, size_)) {
+      test::job().broadcast(block.parameters->values.span(), block.owner);
+      for (float v : block.parameters->values.span()) ASSERT_EQ(v, expected) << "pass " << pass;
+    }
+    exchange->begin_anew();
+  }
+}
+
 // What rounding keeps back goes with later rounds: after some without training all have everything.
 TEST_F(AmongRanks, SixteenBitsLoseNothingForGood) {
   for (const WireFormat format : {WireFormat::bfloat16, WireFormat::float16}) {
@@ -117,10 +151,13 @@ TEST_F(AmongRanks, SixteenBitsLoseNothingForGood) {
     for (int round = 0; round < kMore; ++round) make_round(*exchange);
     network.fetch(STARPU_R);
     std::size_t sent = 0;
+    std::set<int> asked;
     for (const OwnedBlock& block : share_out(network, size_)) {
       for (float v : block.parameters->values.span()) ASSERT_NEAR(v, expected, 1e-5 * expected);
       sent += 2 * block.parameters->values.count * static_cast<std::size_t>(block.owner == rank_ ? size_ - 1 : 1);
+      if (block.owner != rank_) asked.insert(block.owner);
     }
+    sent += sizeof(std::int32_t) * asked.size();  // whether it is the last round
     EXPECT_EQ(bytes_sent() - before, sent * (kRounds + kMore));
   }
 }

@@ -13,21 +13,25 @@ namespace {
 // Others that answer when they are told to.
 class Others {
  public:
-  void begin(std::function<void()> answered) {
+  void begin(bool last, std::function<void(bool)> answered) {
     const std::lock_guard lock(mutex_);
     ++begun_;
+    last_ = last;
     answered_ = std::move(answered);
     changed_.notify_all();
   }
-  // When so many rounds have begun in all: answers the last.
-  void answer(std::size_t round) {
-    std::function<void()> answered;
+  // When so many rounds have begun in all: answers the latest. Whether that was this rank's last.
+  bool answer(std::size_t round, bool ended = false) {
+    std::function<void(bool)> answered;
+    bool last;
     {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return begun_ == round; });
       answered = std::move(answered_);
+      last = last_;
     }
-    answered();
+    answered(ended);
+    return last;
   }
   std::size_t begun() {
     const std::lock_guard lock(mutex_);
@@ -38,13 +42,14 @@ class Others {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::size_t begun_ = 0;
-  std::function<void()> answered_;
+  bool last_ = false;
+  std::function<void(bool)> answered_;
 };
 
 TEST(Rounds, BeginInProportionToWhatIsDone) {
   Others others;
   Rounds rounds(
-      false, [&](auto answered) { others.begin(std::move(answered)); }, [] {});
+      false, [&](bool last, auto answered) { others.begin(last, std::move(answered)); }, [] {});
   rounds.start(4, 100);
   rounds.trained(24);
   EXPECT_EQ(rounds.behind(), 0u);
@@ -52,26 +57,31 @@ TEST(Rounds, BeginInProportionToWhatIsDone) {
   EXPECT_EQ(rounds.behind(), 1u);
   others.answer(1);
   EXPECT_EQ(rounds.behind(), 0u);
-  rounds.trained(50);  // two at once: one after the other
+  rounds.trained(50);  // two at once
   EXPECT_EQ(rounds.behind(), 2u);
   EXPECT_TRUE(rounds.may_begin()) << "not bounded";
-  others.answer(2);
-  others.answer(3);
-  std::thread last([&] { others.answer(4); });
+  EXPECT_FALSE(others.answer(2));
+  EXPECT_EQ(rounds.behind(), 0u) << "made as one";
+  std::thread rest([&] {
+    EXPECT_TRUE(others.answer(3));
+    EXPECT_TRUE(others.answer(4)) << "for the others' sake";
+    others.answer(5, true);
+  });
   rounds.finish();
-  last.join();
-  EXPECT_EQ(others.begun(), 4u);
+  rest.join();
+  EXPECT_EQ(others.begun(), 5u);
+  EXPECT_EQ(rounds.made(), 3u);
   EXPECT_EQ(rounds.behind(), 0u);
 }
 
-TEST(Rounds, WithoutSamplesAreMadeAllTheSame) {
+TEST(Rounds, WithoutSamplesEndWithTheOthers) {
   Others others;
   Rounds rounds(
-      true, [&](auto answered) { others.begin(std::move(answered)); }, [] {});
+      true, [&](bool last, auto answered) { others.begin(last, std::move(answered)); }, [] {});
   for (std::size_t pass = 0; pass < 2; ++pass) {
     rounds.start(3, 0);
     std::thread answers([&] {
-      for (std::size_t r = 1; r <= 3; ++r) others.answer(3 * pass + r);
+      for (std::size_t r = 1; r <= 3; ++r) others.answer(3 * pass + r, r == 3);
     });
     rounds.finish();
     answers.join();
@@ -85,7 +95,7 @@ TEST(Rounds, BoundedHoldsBackWhileTwoAreNotAnswered) {
   std::condition_variable changed;
   int opened = 0;
   Rounds rounds(
-      true, [&](auto answered) { others.begin(std::move(answered)); },
+      true, [&](bool last, auto answered) { others.begin(last, std::move(answered)); },
       [&] {
         const std::lock_guard lock(mutex);
         ++opened;
@@ -103,16 +113,14 @@ TEST(Rounds, BoundedHoldsBackWhileTwoAreNotAnswered) {
     changed.wait(lock, [&] { return opened == 1; });
   }
   EXPECT_GT(rounds.closed_seconds(), 0);
-  std::thread answers([&] {
-    for (std::size_t r = 2; r <= 10; ++r) others.answer(r);
-  });
+  std::thread answers([&] { others.answer(2, true); });
   rounds.finish();
   answers.join();
 }
 
 TEST(Rounds, TellsWhatWentWrong) {
   Rounds rounds(
-      true, [](auto) { throw std::runtime_error("no way"); }, [] {});
+      true, [](bool, auto) { throw std::runtime_error("no way"); }, [] {});
   rounds.start(2, 10);
   rounds.trained(10);
   EXPECT_THROW(rounds.finish(), std::runtime_error);
