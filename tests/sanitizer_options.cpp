@@ -27,5 +27,6 @@ const char* __tsan_default_suppressions() {
          "race:libdnnl\n"
          "race:libgomp\n"
          "race:libopenblas\n"
+         "race:libpocl\n"
          "deadlock:libstarpu\n";
 }
