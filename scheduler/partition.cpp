@@ -152,12 +152,13 @@ double makespan(std::span<const SizeWorker> workers, std::span<const std::int64_
   return latest;
 }
 
-bool worth_changing(std::span<const double> then, std::span<const double> now, double end_kept, double end_best) {
+bool worth_changing(std::span<const double> then, std::span<const double> now, double end_kept, double end_best,
+                    double dead_band) {
   for (std::size_t w = 0; w < now.size(); ++w) {
     if (std::isnan(then[w]) != std::isnan(now[w]) || std::isinf(then[w]) != std::isinf(now[w])) return true;
     if (std::isfinite(now[w]) && std::max(then[w], now[w]) > kClearChange * std::min(then[w], now[w])) return true;
   }
-  return end_kept > (1 + kDeadBand) * end_best;
+  return end_kept > (1 + dead_band) * end_best;
 }
 
 }  // namespace prorata

@@ -57,12 +57,12 @@ double makespan(std::span<const SizeWorker> workers, std::span<const std::int64_
 // The dead band: whether shares made when workers needed `then` are worth changing, now that they need `now` (seconds,
 // in any measure that is comparable: a mini-batch, or the present share). So shares do not flutter with the noise of
 // measurements. Worth it is
-//   a gain: with the old shares the round ends at `end_kept`, by more than kDeadBand later than with the best,
+//   a gain: with the old shares the round ends at `end_kept`, by more than `dead_band` later than with the best,
 //   `end_best`; a clear change of one worker, by more than a factor of kClearChange: among many workers a single one
 //   that becomes fast again is hardly a gain, but each of them is; one that became known or unknown, able or unable.
-bool worth_changing(std::span<const double> then, std::span<const double> now, double end_kept, double end_best);
-
 inline constexpr double kDeadBand = 0.03;
+bool worth_changing(std::span<const double> then, std::span<const double> now, double end_kept, double end_best,
+                    double dead_band = kDeadBand);
 inline constexpr double kClearChange = 1.5;
 
 }  // namespace prorata

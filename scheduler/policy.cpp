@@ -20,6 +20,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -199,8 +200,10 @@ starpu_task* pop_task(unsigned sched_ctx) {
   const std::uint64_t events = context.events.load(std::memory_order_acquire);
   const bool changed = context.workers_changed();
   if (!changed && own.seen_events == events &&
-      !(context.time_matters.load(std::memory_order_relaxed) && now() >= own.look_again))
+      !(context.time_matters.load(std::memory_order_relaxed) && now() >= own.look_again)) {
+    std::this_thread::yield();  // StarPU asks again at once; who else waits for this core goes first
     return nullptr;
+  }
 
   starpu_task* task = nullptr;
   bool news;  // for the others

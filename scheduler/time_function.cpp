@@ -122,6 +122,15 @@ std::int64_t TimeFunction::samples_within(double seconds) const {
   return most;
 }
 
+TimeFunction TimeFunction::per_step(std::int64_t steps) const {
+  TimeFunction result = *this;
+  for (Knot& k : result.knots_) {
+    k.samples /= static_cast<double>(steps);
+    k.seconds /= static_cast<double>(steps);
+  }
+  return result;
+}
+
 TimeFunction TimeFunction::scaled(double factor) const {
   TimeFunction result = *this;
   if (!std::isfinite(factor) || factor <= 0) return result;

@@ -48,6 +48,8 @@ class TimeFunction {
 
   // The same worker `factor` times slower. A factor that is not finite or not above 0 changes nothing.
   TimeFunction scaled(double factor) const;
+  // The same worker, of whom a mini-batch spans so many steps (>= 1): samples and seconds a step.
+  TimeFunction per_step(std::int64_t steps) const;
 
   static constexpr std::int64_t kMost = std::int64_t{1} << 53;  // beyond it a double does not hold every whole number
 

@@ -144,6 +144,18 @@ TEST(TimeFunction, HoldsAtItsLimits) {
   EXPECT_GT(steep.seconds(within + 1), 1e6);
 }
 
+TEST(TimeFunction, OfAStepIsThatOfSoManyStepsAtOnceDivided) {
+  test::Instances random(4);
+  for (int i = 0; i < 500; ++i) {
+    const TimeFunction f(random.points(1e-3));
+    for (const int steps : {1, 2, 7})
+      for (const int b : {1, 9, 64, 1000})
+        ASSERT_NEAR(f.per_step(steps).seconds(b) / (f.seconds(steps * b) / steps), 1, 1e-9) << steps << " x " << b;
+  }
+  EXPECT_FALSE(TimeFunction::unable().per_step(3).able());
+  EXPECT_FALSE(TimeFunction().per_step(3).known());
+}
+
 TEST(TimeFunction, ScalesAllItsTimes) {
   test::Instances random(3);
   for (int i = 0; i < 500; ++i) {
